@@ -173,7 +173,7 @@ mod tests {
     use mongodb::bson::{Bson, doc};
     use mongodb::results::CollectionSpecification;
 
-    use super::super::names::{JOURNAL, ORDER, TRANSACTIONS};
+    use super::super::names::{JOURNAL, ORDER, SUMS, TRANSACTIONS};
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -224,9 +224,12 @@ mod tests {
             let mut expected = vec![(ACCOUNTS, "collection"), (TRANSACTIONS, "collection")];
             expected.extend([(TRANSACTIONS, "index")].repeat(indexes));
             expected.push((JOURNAL, "collection"));
-            expected.extend(history.then_some((JOURNAL, "index")));
+            expected.extend([(JOURNAL, "index")].repeat(if history { 2 } else { 0 }));
             expected.extend([(ORDER, "collection"), (ORDER, "index")]);
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
+            if history {
+                expected.extend([(SUMS, "collection"), (SUMS, "index")]);
+            }
             expected.push((SETTINGS, "settings"));
             let kinds: Vec<_> = findings.iter().map(|f| (f.collection, f.kind())).collect();
             assert_eq!(kinds, expected);
@@ -344,11 +347,14 @@ mod tests {
             unneeded.iter().map(|unneeded| unneeded.index).collect()
         };
         assert_eq!(needs(&seen, off), ["settings_history"]);
-        assert_eq!(names(unneeded(&seen, Known::THIS, off)), ["by_account"]);
+        assert_eq!(names(unneeded(&seen, Known::THIS, off)), ["by_account", "by_time"]);
         assert!(unneeded(&seen, Known::THIS, on()).is_empty());
         let seen = whole_as(off);
         assert_eq!(kinds(&seen, true), []);
-        assert_eq!(needs(&seen, on()), ["index", "settings_history"]);
+        assert_eq!(
+            needs(&seen, on()),
+            ["index", "index", "collection", "index", "settings_history"]
+        );
     }
 
     #[test]

@@ -14,9 +14,10 @@ use sha2::{Digest, Sha256};
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
 use super::names::{
-    ACCOUNTS, BY_CREATION, DUE, INSERTED, JOURNAL, ORDER, PARKED, SWEPT, TRANSACTIONS, WORKERS,
+    ACCOUNTS, BY_CREATION, DUE, INSERTED, JOURNAL, ORDER, PARKED, SUMS, SWEPT, TRANSACTIONS,
+    WORKERS,
 };
-use super::{journal, keyed, order, validators, workers};
+use super::{journal, keyed, order, sums, validators, workers};
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -41,21 +42,25 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
     if settings.exclusive_keys {
         indexes.push(keyed::index());
     }
-    let by_account = settings.history.then(journal::index);
-    vec![
+    let of_lines = if settings.history { journal::indexes() } else { vec![] };
+    let mut all = vec![
         define(ACCOUNTS, validators::accounts(accounts), vec![]),
         define(TRANSACTIONS, validators::transactions(accounts, own), indexes),
         // No validator: whoever reads a line checks it.
-        Definition { name: JOURNAL, validator: None, indexes: by_account.into_iter().collect() },
+        Definition { name: JOURNAL, validator: None, indexes: of_lines },
         Definition { name: ORDER, validator: None, indexes: vec![order::index()] },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
-    ]
+    ];
+    if settings.history {
+        all.push(Definition { name: SUMS, validator: None, indexes: vec![sums::index()] });
+    }
+    all
 }
 
 /// Whether there is no ledger without this collection. Without that of workers operators see less,
 /// and all else is as it should be.
 pub(super) fn is_needed(name: &str) -> bool {
-    [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER].contains(&name)
+    [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER, SUMS].contains(&name)
 }
 
 /// All indexes that this version may have made on a collection, those included that a ledger does
@@ -67,7 +72,8 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
             all.push(keyed::index());
             all
         }
-        JOURNAL => vec![journal::index()],
+        JOURNAL => journal::indexes(),
+        SUMS => vec![sums::index()],
         ORDER => vec![order::index()],
         WORKERS => vec![workers::index()],
         _ => vec![],

@@ -21,7 +21,7 @@ use mongodb::bson::{Bson, Document};
 use super::definitions::made_by_tandem;
 use super::index::Index;
 use super::names::{
-    ACCOUNTS, COLLECTIONS, EVENTS, NOTES, ORDER, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, COLLECTIONS, EVENTS, NOTES, ORDER, REQUESTS, SETTINGS, SUMS, TRANSACTIONS, WORKERS,
 };
 use super::seen_index::SeenIndex;
 use super::shell;
@@ -182,6 +182,7 @@ fn written(collection: &str) -> Written {
         ),
         EVENTS => (&["done", "canceled"], &["_id", "kind", "dueAt", "numbered", "refusals"]),
         ORDER => (&["lines", "ends"], &["_id", "kind"]),
+        SUMS => (&["accounts", "nets"], &["_id", "kind", "level", "from"]),
         NOTES => (&[], &["_id", "kind", "code", "message", "at"]),
         WORKERS => {
             (&["latency", "alone"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"])

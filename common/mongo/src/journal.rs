@@ -24,9 +24,9 @@ use mongodb::bson::{Decimal128, RawArrayBuf, RawBson, RawDocument, RawDocumentBu
 
 use super::due::note;
 use super::index::Index;
-use super::names::{BY_ACCOUNT, EVENTS, JOURNAL};
+use super::names::{BY_ACCOUNT, BY_TIME, EVENTS, JOURNAL};
 use super::native::{Halt, Statement, update};
-use super::own::{LINE, Own, PAGE};
+use super::own::{LINE, Own, PAGE, SUM};
 use super::read::cstr;
 use super::write::DUPLICATE_KEY;
 use super::{Store, fault};
@@ -35,10 +35,14 @@ use ledger::{Fault, LedgerError};
 /// Whether a fresh ledger has the index of lines, where its owner does not choose.
 pub(super) const HISTORY_BY_DEFAULT: bool = true;
 
-/// The index of lines by the accounts that they name, oldest first. Its entries are written once,
-/// and no end of a later line changes them.
-pub(super) fn index() -> Index {
-    Index::new(BY_ACCOUNT, doc! { "accounts": 1, "at": 1, "_id": 1 }, doc! {})
+/// The indexes of lines: by the accounts that they name, oldest first, and by moments, for whoever
+/// sums up. Their entries are written once, and no end of a later line changes them.
+pub(super) fn indexes() -> Vec<Index> {
+    let by_account = doc! { "accounts": 1, "at": 1, "_id": 1 };
+    vec![
+        Index::new(BY_ACCOUNT, by_account, doc! {}),
+        Index::new(BY_TIME, doc! { "at": 1 }, doc! {}),
+    ]
 }
 
 /// Writes a line, and the note that its events are due if there are any.
@@ -56,17 +60,20 @@ pub(super) async fn write(
 }
 
 impl Store {
-    /// Removes pages of the order, and lines once no page is left, for whoever gives a ledger up:
-    /// at most so many. Returns how many pages and lines there were. What others have put into
-    /// these collections stays.
+    /// Removes sums, then pages of the order, then lines, for whoever gives a ledger up: at most so
+    /// many of one of them. Returns how many lines there were, and whether anything was left. What
+    /// others have put into these collections stays.
     ///
     /// # Errors
     /// When the server is away or refuses.
-    pub async fn remove_lines(&self, most: u32) -> Result<(usize, usize), LedgerError> {
-        match self.remove_some(PAGE, most).await? {
-            0 => Ok((0, self.remove_some(LINE, most).await?)),
-            pages => Ok((pages, 0)),
+    pub async fn remove_lines(&self, most: u32) -> Result<(usize, bool), LedgerError> {
+        for own in [SUM, PAGE] {
+            if self.remove_some(own, most).await? > 0 {
+                return Ok((0, true));
+            }
         }
+        let lines = self.remove_some(LINE, most).await?;
+        Ok((lines, lines > 0))
     }
 
     async fn remove_some(&self, own: Own, most: u32) -> Result<usize, LedgerError> {
@@ -75,6 +82,8 @@ impl Store {
             "find": own.collection,
             "filter": own.all(),
             "projection": { "_id": 1 },
+            // The reach of sums stands before the sums.
+            "sort": { "_id": 1 },
             "limit": i64::from(most),
         };
         let id = |found: &RawDocument| Some(RawBson::from(found.get("_id").ok()??.to_owned()));
@@ -140,7 +149,7 @@ pub(super) fn insertion(id: &str, content: RawDocumentBuf) -> RawDocumentBuf {
 }
 
 /// A sum as it is stored: of minor units beyond Int64 as a decimal.
-fn net(net: &Net) -> RawBson {
+pub(super) fn net(net: &Net) -> RawBson {
     match Amount::from_nanos(net.nanos, !net.is_decimal) {
         Some(amount) => amount.into(),
         None => {

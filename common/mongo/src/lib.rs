@@ -56,6 +56,7 @@ mod shell;
 mod slowing;
 mod statements;
 mod submissions;
+mod sums;
 mod suspects;
 mod unfinished;
 mod unpublished;
@@ -94,7 +95,7 @@ pub use lines::{
 pub use listing::{Listed, Listing};
 pub use names::{
     ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS,
-    SETTINGS, TRANSACTIONS, WORKERS,
+    SETTINGS, SUMS, TRANSACTIONS, WORKERS,
 };
 pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};
@@ -114,6 +115,7 @@ pub use roles::{ROLES, Role};
 pub use schema::Inspection;
 pub use slowing::Slowing;
 pub use submissions::{ENDED_BY_OTHERS, WRITTEN_FIELDS};
+pub use sums::{PieceSums, Reach, SETTLED_MS, SummedUp, all_sums};
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;
 pub use words::of_error as error_in_words;

@@ -12,6 +12,8 @@ pub const TRANSACTIONS: &str = "transactions";
 pub const JOURNAL: &str = "tandem.journal";
 /// The collection of the order of what ended: which lines were numbered together.
 pub const ORDER: &str = "tandem.order";
+/// The collection of sums: what the lines of a time have booked on each account.
+pub const SUMS: &str = "tandem.sums";
 /// The collection of notes on events that no broker has confirmed.
 pub const EVENTS: &str = "tandem.events";
 /// The collection of notes on transactions that can't go on and whose documents can't be written.
@@ -27,8 +29,19 @@ pub const SETTINGS: &str = "tandem.settings";
 
 /// All collections of a ledger. Those of notes, due events, requests, settings and progress have no
 /// definition.
-pub(super) const COLLECTIONS: [&str; 10] =
-    [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER, NOTES, EVENTS, SETTINGS, WORKERS, REQUESTS, PROGRESS];
+pub(super) const COLLECTIONS: [&str; 11] = [
+    ACCOUNTS,
+    TRANSACTIONS,
+    JOURNAL,
+    ORDER,
+    SUMS,
+    NOTES,
+    EVENTS,
+    SETTINGS,
+    WORKERS,
+    REQUESTS,
+    PROGRESS,
+];
 
 /// The index of all transactions, by when they were created.
 pub const BY_CREATION: &str = "by_creation";
@@ -40,8 +53,10 @@ pub const PARKED: &str = "parked";
 pub const DUE: &str = "due";
 /// The index of what is inserted and not published.
 pub const INSERTED: &str = "inserted";
-/// The index of lines by the accounts that they name.
+/// The indexes of lines and of sums by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
+/// The index of lines by their moments.
+pub const BY_TIME: &str = "by_time";
 /// The index of pages of the order by the lines that they name.
 pub const BY_LINE: &str = "by_line";
 /// The index that keeps exclusive keys unique.

@@ -12,7 +12,7 @@ use ledger::{Fault, LedgerError};
 use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
-use super::names::{EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, WORKERS};
+use super::names::{EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS};
 use super::raw::{RawId, number, shown};
 
 /// No more foreign documents of one collection are counted.
@@ -29,6 +29,7 @@ pub(super) struct Own {
 
 pub(super) const LINE: Own = Own { collection: JOURNAL, kind: "tandem-line" };
 pub(super) const PAGE: Own = Own { collection: ORDER, kind: "tandem-page" };
+pub(super) const SUM: Own = Own { collection: SUMS, kind: "tandem-sum" };
 pub(super) const DUE_EVENTS: Own = Own { collection: EVENTS, kind: "tandem-due-events" };
 pub(super) const PARKED_NOTE: Own = Own { collection: NOTES, kind: "tandem-parked-transaction" };
 pub(super) const WORKER: Own = Own { collection: WORKERS, kind: "tandem-worker" };
@@ -36,7 +37,7 @@ pub(super) const REQUEST: Own = Own { collection: REQUESTS, kind: "tandem-reques
 pub(super) const SWEEP_PROGRESS: Own = Own { collection: PROGRESS, kind: "tandem-progress" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
 
-/// Those of which all documents may be looked at: the journal and its order may have
+/// Those of which all documents may be looked at: the journal, its order and its sums may have
 /// millions.
 const ALL: [Own; 6] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, SWEEP_PROGRESS, LEDGER_SETTINGS];
 

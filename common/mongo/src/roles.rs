@@ -8,7 +8,8 @@
 use mongodb::bson::{Document, doc};
 
 use super::names::{
-    ACCOUNTS, EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, TRANSACTIONS,
+    WORKERS,
 };
 use super::not_ready::NotReady;
 use super::{Store, fault, shell};
@@ -43,14 +44,15 @@ impl Action {
 /// The actions on the documents of one collection.
 pub(super) type Privilege = (&'static str, &'static [Action]);
 
-/// A worker inserts only lines, pages of their order, notes, due events, how far it has swept and
+/// A worker inserts only lines, pages of their order, sums, notes, due events, how far it has swept and
 /// what it says of itself. Whether it may is asked by an upsert, for which the server wants both
 /// rights.
-pub(super) const OF_A_WORKER: [Privilege; 9] = [
+pub(super) const OF_A_WORKER: [Privilege; 10] = [
     (ACCOUNTS, &[Find, Update]),
     (TRANSACTIONS, &[Find, Update]),
     (JOURNAL, &[Find, Update, Insert]),
     (ORDER, &[Find, Update, Insert]),
+    (SUMS, &[Find, Update, Insert]),
     (NOTES, &[Find, Update, Insert]),
     (EVENTS, &[Find, Update, Insert, Remove]),
     (PROGRESS, &[Find, Update, Insert]),
@@ -59,11 +61,12 @@ pub(super) const OF_A_WORKER: [Privilege; 9] = [
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
-const OF_A_PRODUCER: [Privilege; 7] = [
+const OF_A_PRODUCER: [Privilege; 8] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, Insert]),
     (JOURNAL, &[Find]),
     (ORDER, &[Find]),
+    (SUMS, &[Find]),
     (NOTES, &[Find]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
@@ -71,11 +74,12 @@ const OF_A_PRODUCER: [Privilege; 7] = [
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
 /// brings back what was parked, and audits.
-const OF_THE_API: [Privilege; 10] = [
+const OF_THE_API: [Privilege; 11] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (JOURNAL, &[Find]),
     (ORDER, &[Find]),
+    (SUMS, &[Find]),
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
     (REQUESTS, &[Find, Insert, Update]),
@@ -85,11 +89,12 @@ const OF_THE_API: [Privilege; 10] = [
 ];
 
 /// Reads, and learns from a change stream what has changed since an audit began.
-const OF_AN_AUDITOR: [Privilege; 9] = [
+const OF_AN_AUDITOR: [Privilege; 10] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, ChangeStream]),
     (JOURNAL, &[Find]),
     (ORDER, &[Find]),
+    (SUMS, &[Find]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
     (PROGRESS, &[Find]),

@@ -133,8 +133,9 @@ async fn no_events(client: &Client) -> Result<(), Error> {
 async fn remove_lines(client: &Client) -> Result<u64, Error> {
     let mut removed = 0;
     loop {
-        let (pages, lines) = client.insist(|| client.store().remove_lines(LINES_AT_ONCE)).await?;
-        if pages + lines == 0 {
+        let (lines, was_more) =
+            client.insist(|| client.store().remove_lines(LINES_AT_ONCE)).await?;
+        if !was_more {
             return Ok(removed);
         }
         removed += lines as u64;

@@ -253,8 +253,9 @@ fn about_accounts() -> Vec<Operation> {
                 "Show what has happened to an account",
                 "Its transactions that are done, in the order in which they were booked, with the \
                  running balance. A page may have fewer items than `limit`, or none, and still a \
-                 `next`: what was booked a few seconds ago may not be certain yet. The sum of a \
-                 long history before `from` takes the database a while.",
+                 `next`: what was booked a few seconds ago may not be certain yet. What was booked \
+                 before `from` is read from sums that workers make of all that is older than some \
+                 minutes.",
             )
             .needs(Scope::Read)
             .params([

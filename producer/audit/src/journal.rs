@@ -31,6 +31,7 @@ use super::order::Order;
 use super::progress::{BATCH, ReadCount};
 use super::raw::{id_of, state_of};
 use super::shared::Collections;
+use super::sums::Sums;
 use super::tallies::{Named, Seen, Tallies};
 
 /// Lines that differ are looked at when they have so many entries or bytes together.
@@ -46,6 +47,7 @@ pub(super) struct Journal {
     tallies: Tallies,
     lines: u64,
     order: Order,
+    sums: Sums,
     differing: Differing,
 }
 
@@ -65,6 +67,7 @@ impl Journal {
         let probe = journal.find_one(doc! {}).projection(doc! { "_id": 1 });
         probe.await.map_err(failed)?;
         let order = Order::open(store).await.map_err(failed)?;
+        let sums = Sums::open(store).await.map_err(failed)?;
         let session = store.database().client().start_session().await.map_err(failed)?;
         Ok(Journal {
             journal,
@@ -73,6 +76,7 @@ impl Journal {
             tallies: Tallies::default(),
             lines: 0,
             order,
+            sums,
             differing: Differing::default(),
         })
     }
@@ -115,8 +119,9 @@ impl Journal {
         if !self.tallies.is_empty() {
             self.name_strays(books.findings(), told).await?;
         }
-        let Journal { order, store, mut session, .. } = self;
+        let Journal { order, sums, store, mut session, .. } = self;
         order.compare(&store, &mut session, books.findings(), told).await?;
+        sums.compare(&store, &mut session, books.findings(), told).await?;
         Ok(self.lines)
     }
 
@@ -127,6 +132,7 @@ impl Journal {
                 if let Some(problem) = &line.wrong_net {
                     books.findings().add(Rule::Line, || name_of(line.id), problem.clone());
                 }
+                self.sums.take(&line);
                 // No transaction stands behind it.
                 if let Some(adjustment) = line.adjustment {
                     books.adjust(line.id, adjustment, moments);
@@ -143,6 +149,7 @@ impl Journal {
                     self.tallies.forget(id);
                     self.order.take(id, None);
                 }
+                self.sums.take_unreadable(document);
                 let message = format!("can't be read: {}", bad.problem);
                 books.findings().add(Rule::Line, || name_of(&bad.id), message);
             }

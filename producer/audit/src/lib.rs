@@ -21,6 +21,7 @@ mod progress;
 mod raw;
 mod scan;
 mod shared;
+mod sums;
 mod tallies;
 
 use std::time::Instant;

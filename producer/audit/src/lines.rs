@@ -5,6 +5,7 @@
 //! it is skipped: a line that makes no sense anywhere is a [`BadLine`]. It shares no code with the
 //! writer of lines, so that a mistake there is found.
 
+use ledger::ServerMs;
 use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::limits::{NAME_BYTES_MAX, echo};
@@ -41,6 +42,7 @@ struct Booked {
 #[derive(Debug)]
 pub(super) struct Written<'a> {
     pub id: &'a str,
+    pub at: ServerMs,
     pub entries: Vec<Entry<'a>>,
     /// What it books although no transaction does.
     pub adjustment: Option<Adjustment<'a>>,
@@ -67,6 +69,11 @@ impl<'a> Entry<'a> {
             booked: (end == End::Done).then(|| Booked::of(leg.amount)),
         });
         Entry { id, end, legs: legs.collect() }
+    }
+
+    /// What it books on each account, in units of 10^-9.
+    pub fn booked(&self) -> impl Iterator<Item = (&'a str, i128)> {
+        self.legs.iter().filter_map(|leg| Some((leg.account, leg.booked?.nanos)))
     }
 
     /// How this one, of a document, differs from that of a line.
@@ -163,7 +170,8 @@ pub(super) fn read(document: &RawDocument) -> Result<Written<'_>, BadLine> {
     }
     let wrong_net = reading.wrong_net(&accounts, &sums)?;
     let adjustment = reading.adjustment(&entries)?;
-    Ok(Written { id: reading.line.id, entries, adjustment, wrong_net })
+    let Line { id, at, .. } = reading.line;
+    Ok(Written { id, at, entries, adjustment, wrong_net })
 }
 
 struct Reading<'a> {

@@ -11,7 +11,7 @@
 //!    the other.
 //! 5. The lines of the journal (`journal`), against what the transactions of step 2 say of them, and
 //!    what people have booked there without a transaction.
-//! 6. The pages of the order (`order`), against these lines.
+//! 6. The pages of the order (`order`), and the sums for statements (`sums`), against these lines.
 //!
 //! Memory grows with accounts, marks, keys and lines, and with what ends while the audit runs and
 //! in the minute around.

@@ -138,7 +138,7 @@ mod tests {
     fn line<'a>(entries: &[(&'a str, &'a Body)]) -> Written<'a> {
         let entry = |(id, body): &(&'a str, &'a Body)| Entry::of(id, End::Done, Some(body));
         let entries = entries.iter().map(entry).collect();
-        Written { id: "l", entries, adjustment: None, wrong_net: None }
+        Written { id: "l", at: 0, entries, adjustment: None, wrong_net: None }
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         }
         let of = |end| {
             let entries = vec![Entry::of("v", end, None)];
-            Written { id: "l", entries, adjustment: None, wrong_net: None }
+            Written { id: "l", at: 0, entries, adjustment: None, wrong_net: None }
         };
         for (end, is_same) in [(End::Canceled, true), (End::Done, false)] {
             let mut tallies = Tallies::default();

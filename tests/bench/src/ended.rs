@@ -3,8 +3,8 @@
 //! A follower reads it by its numbers while workers settle one part of an endless load after the
 //! other. What is measured: how long after the moment of its line an end is told; then, when all is
 //! at rest, pages at the beginning, in random places and at the end of the list, pages of a filter
-//! that nothing passes, and how fast the list is read from one end to the other. The books are
-//! audited at the end.
+//! that nothing passes, how fast the list is read from one end to the other, and statements of
+//! accounts with so many entries. Half of the load is to one account. The books are audited.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,6 +17,8 @@ use super::endurance::{self, Watched};
 use super::field::Field;
 use super::inserted::{Took, took};
 use super::source::Source;
+use super::statements::{self, Statements};
+use super::workload::Workload;
 use super::{Bench, say, tandem, undated};
 
 /// Items of a page: the most that a caller may ask for.
@@ -51,6 +53,8 @@ pub struct Ended {
     pub without: Took,
     /// Ends a second that are read from the beginning on.
     pub read_per_s: f64,
+    /// What statements cost.
+    pub statements: Statements,
     /// What the audit found, and what the follower missed. If there is anything here, none of the
     /// figures count.
     pub problems: Vec<String>,
@@ -74,8 +78,9 @@ pub async fn run(bench: &mut Bench) {
 
 async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<Ended, String> {
     let scale = bench.args.scale();
-    let source = Source::new(bench.args.accounts, scale.part, bench.args.seed);
+    let source = Source::new(Workload::HalfHot, bench.args.accounts, scale.part, bench.args.seed);
     let client = field.world.client().await;
+    let since = SystemTime::now();
     let (crew, over) = (contender.crew(&bench.crew), OnceLock::new());
     let working = async {
         let worked = endurance::work(field, &crew, source, scale.sustained).await;
@@ -115,6 +120,7 @@ async fn measure(bench: &Bench, field: &Field, contender: Contender) -> Result<E
         last: pages(&client, || last, &everything).await?,
         without: pages(&client, anywhere, &nothing).await?,
         read_per_s: per_s(read, read_elapsed),
+        statements: statements::measure(field, &client, bench.args.accounts, since).await?,
         problems,
     })
 }
@@ -183,7 +189,8 @@ fn line(one: &Ended) -> String {
     let pages = |took: &Took| format!("{:.1} ms (p99 {:.1})", took.p50_ms, took.p99_ms);
     format!(
         "{:<12} list of {} ends, settled {:.0}/s: told after {}; pages of {PAGE}: first {}, random {}, \
-         last {}, without a hit {}; read {:.0}/s {}",
+         last {}, without a hit {}; read {:.0}/s; statements: hot {}, cold {}, of the last minutes {}; {} \
+         pieces summed up in {:.1} s {}",
         one.contender.name(),
         one.ends,
         one.settled_per_s,
@@ -193,6 +200,11 @@ fn line(one: &Ended) -> String {
         pages(&one.last),
         pages(&one.without),
         one.read_per_s,
+        pages(&one.statements.hot),
+        pages(&one.statements.cold),
+        pages(&one.statements.fresh),
+        one.statements.summed_up.0,
+        one.statements.summed_up.1,
         one.problems.join("; ")
     )
 }

@@ -50,6 +50,7 @@ pub mod returns;
 pub mod scale;
 mod situations;
 mod source;
+pub mod statements;
 mod submitter;
 pub mod summary;
 pub mod sustained;

@@ -12,6 +12,7 @@ use super::workload::{Books, Load, Workload};
 
 /// Makes the parts.
 pub struct Source {
+    workload: Workload,
     accounts: usize,
     size: usize,
     seed: u64,
@@ -21,11 +22,11 @@ pub struct Source {
 }
 
 impl Source {
-    /// Uniform transfers among so many accounts, in parts of this size.
+    /// Transfers among so many accounts, in parts of this size.
     #[must_use]
-    pub fn new(accounts: usize, size: usize, seed: u64) -> Source {
-        let next = make(accounts, size, seed);
-        Source { accounts, size, seed, next, books: Books::opened(accounts) }
+    pub fn new(workload: Workload, accounts: usize, size: usize, seed: u64) -> Source {
+        let next = make(workload, accounts, size, seed);
+        Source { workload, accounts, size, seed, next, books: Books::opened(accounts) }
     }
 
     /// Transfers in a part.
@@ -40,15 +41,15 @@ impl Source {
     /// When the runtime ends meanwhile.
     pub async fn next(&mut self) -> Arc<Load> {
         self.seed += 1;
-        let after = make(self.accounts, self.size, self.seed);
+        let after = make(self.workload, self.accounts, self.size, self.seed);
         let part = std::mem::replace(&mut self.next, after).await;
         Arc::new(part.expect("making a load does not panic"))
     }
 }
 
 /// Each part has a seed of its own, so that no id comes twice.
-fn make(accounts: usize, size: usize, seed: u64) -> JoinHandle<Load> {
-    tokio::task::spawn_blocking(move || Load::generate(Workload::Uniform, accounts, size, seed))
+fn make(workload: Workload, accounts: usize, size: usize, seed: u64) -> JoinHandle<Load> {
+    tokio::task::spawn_blocking(move || Load::generate(workload, accounts, size, seed))
 }
 
 #[cfg(test)]
@@ -59,7 +60,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_transfer_comes_twice_and_the_books_know_all_of_them() {
-        let mut source = Source::new(100, 50, 7);
+        let mut source = Source::new(Workload::Uniform, 100, 50, 7);
         let mut ids = HashSet::new();
         for _ in 0..3 {
             let part = source.next().await;

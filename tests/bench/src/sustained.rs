@@ -12,6 +12,7 @@ use super::endurance::{self, Sample, Watched};
 use super::field::Field;
 use super::source::Source;
 use super::tandem;
+use super::workload::Workload;
 use super::{Bench, say, throughput};
 
 /// Who is measured if nobody is named: the others are not fast enough to fill anything.
@@ -87,7 +88,12 @@ async fn measure(
     size: usize,
 ) -> Result<Sustained, String> {
     let limit = bench.args.scale().sustained;
-    let source = Source::new(bench.args.accounts, bench.args.scale().part, bench.args.seed);
+    let source = Source::new(
+        Workload::Uniform,
+        bench.args.accounts,
+        bench.args.scale().part,
+        bench.args.seed,
+    );
     let watched = match contender.kind() {
         Kind::Baseline(baseline) => endurance::drive(field, baseline, size, source, limit).await?,
         Kind::Tandem { .. } => {

@@ -149,6 +149,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             outbox,
             publisher: self.publisher.clone(),
             events: self.events.clone(),
+            has_history: self.has_history,
             metrics: self.metrics.clone(),
             settings: self.config.sweeper(),
         };

@@ -97,6 +97,8 @@ pub(crate) struct Shared<L, E> {
     pub(crate) publisher: Arc<Publisher>,
     /// None where the ledger has no events.
     pub(crate) events: Option<Arc<Events>>,
+    /// Whether the ledger has statements.
+    pub(crate) has_history: bool,
     pub(crate) room: Arc<Publications>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
@@ -144,6 +146,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             told,
             engine: Arc::new(engine),
             events,
+            has_history: settings.history,
             health,
             config,
             store,

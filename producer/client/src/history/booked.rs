@@ -6,22 +6,16 @@
 //! are read one after the other until the page is full, and no more than [`BYTES_MAX`] of them; the
 //! next page goes on from there.
 //!
-//! The sum before a period is made on the server of what each line says of the whole of its
-//! entries. It is made in Decimal128, and refused if it may have been rounded. What is older than
-//! the horizon is summed outside of the snapshot, which may be gone by then: nothing is added to it
-//! any more.
+//! The sum before a period is made by [`super::sum`]. What is older than the horizon is summed
+//! outside of the snapshot, which may be gone by then: nothing is added to it any more.
 
-use futures_util::TryStreamExt;
+use ledger::LedgerError;
 use ledger::account::opening_from_raw;
 use ledger::amount::Amount;
 use ledger::limits::echo;
 use ledger::transaction::AccountId;
-use ledger::{Fault, LedgerError};
-use mongo::{
-    ACCOUNTS, BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, fault_of, lines_of,
-};
-use mongodb::action::Aggregate;
-use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocument, RawDocumentBuf, doc};
+use mongo::{ACCOUNTS, BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, lines_of};
+use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
@@ -29,6 +23,7 @@ use mongodb::{ClientSession, Collection};
 use super::adjustment::{Adjusted, adjusted};
 use super::cursor::LinePlace;
 use super::journal::{self, BYTES_MAX};
+use super::sum::Summing;
 use crate::error::{Error, Kind, Server};
 
 /// How much older than the reads a place must be before a cursor may stand there.
@@ -85,7 +80,7 @@ pub(super) struct Row {
 }
 
 /// Why the reading ended.
-enum Halt {
+pub(super) enum Halt {
     Driver(DriverError),
     /// What the caller is told.
     Answer(Error),
@@ -126,15 +121,15 @@ impl Question {
         let (opening, currency) = reading.account().await?;
         let horizon = reading.horizon()?;
         reading.undated().await?;
-        let mut sum = opening.nanos();
+        let (summing, mut sum) = (Summing::new(store, &self.account), opening.nanos());
         if let Some(before) = self.sum_before.filter(|before| *before > horizon) {
-            sum += reading.recent_sum(horizon, before).await?;
+            sum += summing.recent(horizon, before, &mut reading.session).await?;
         }
         let is_int = opening.is_int();
         let (rows, stopped) = reading.rows(self, is_int).await?;
         // Last, because it may take longer than the server keeps the snapshot.
         if let Some(before) = self.sum_before {
-            sum += reading.old_sum(before.min(horizon)).await?;
+            sum += summing.old(before.min(horizon)).await?;
         }
         Ok(Booked { is_int, currency, opening: sum, rows, stopped, horizon })
     }
@@ -245,108 +240,9 @@ impl Reading<'_> {
         Ok((rows, None))
     }
 
-    /// The sum of what was booked in a time before the horizon, in units of 10^-9. No more is
-    /// booked then, so it is the same at every moment, and needs no snapshot.
-    async fn old_sum(&mut self, before: DateTime) -> Result<i128, Halt> {
-        let journal = self.journal();
-        let summing = self.summing(&journal, DateTime::MIN, before);
-        let found = summing.read_concern(ReadConcern::majority()).await;
-        let mut found = found.map_err(|error| self.too_long(error))?;
-        // Nothing is found where nothing was booked.
-        match found.try_next().await? {
-            Some(sum) => summed(&sum, self.account).map_err(Halt::Answer),
-            None => Ok(0),
-        }
-    }
-
-    /// The sum of what was booked since the horizon, at the moment of the snapshot.
-    async fn recent_sum(&mut self, from: DateTime, before: DateTime) -> Result<i128, Halt> {
-        let journal = self.journal();
-        let summing = self.summing(&journal, from, before);
-        let found = summing.read_concern(ReadConcern::snapshot()).session(&mut self.session).await;
-        let mut found = found?;
-        match found.next(&mut self.session).await.transpose()? {
-            Some(sum) => summed(&sum, self.account).map_err(Halt::Answer),
-            None => Ok(0),
-        }
-    }
-
     fn journal(&self) -> Collection<RawDocumentBuf> {
         self.store.database().collection(JOURNAL)
     }
-
-    fn summing<'t>(
-        &self,
-        journal: &'t Collection<RawDocumentBuf>,
-        from: DateTime,
-        before: DateTime,
-    ) -> Aggregate<'t> {
-        journal
-            .aggregate(sum_pipeline(self.account, from, before))
-            .hint(Hint::Name(BY_ACCOUNT.to_owned()))
-            .max_time(self.store.op_limit())
-            .comment("tandem statement sum")
-    }
-
-    /// A sum that takes the server too long is the question's fault, and no failure of the server.
-    fn too_long(&self, error: DriverError) -> Halt {
-        if fault_of(&error) != Fault::TooMuch {
-            return Halt::Driver(error);
-        }
-        let problem = "what was booked before `from` is too much to be summed at once; leave `from` \
-                       out, and go on from page to page";
-        Halt::Answer(Error::refused(self.account, problem))
-    }
-}
-
-/// Sums the nets as Decimal128: as Int64, many large amounts would leave the range and become a
-/// double.
-fn sum_pipeline(id: &str, from: DateTime, before: DateTime) -> Vec<Document> {
-    let place = doc! { "$indexOfArray": ["$accounts", { "$literal": id }] };
-    let lists = doc! { "$and": [{ "$isArray": "$accounts" }, { "$isArray": "$nets" }] };
-    let net = doc! { "$cond": [lists, { "$arrayElemAt": ["$nets", place] }, Bson::Null] };
-    let limit = |text: &str| text.parse::<Decimal128>().expect("a number");
-    // Less than every number is what is none.
-    let is_number = doc! { "$and": [
-        { "$in": [{ "$type": "$net" }, ["long", "decimal"]] },
-        { "$gte": ["$net", limit("-1E+24")] },
-        { "$lte": ["$net", limit("1E+24")] },
-    ] };
-    let exact = doc! { "$cond": [&is_number, { "$toDecimal": "$net" }, 0] };
-    let mut filter = lines_of(id);
-    filter.insert("at", doc! { "$gte": from, "$lt": before });
-    vec![
-        doc! { "$match": filter },
-        doc! { "$project": { "net": net } },
-        doc! { "$group": {
-            "_id": Bson::Null,
-            "sum": { "$sum": &exact },
-            "gross": { "$sum": { "$abs": exact } },
-            // `$max` leaves null out.
-            "strange": { "$max": { "$cond": [is_number, Bson::Null, { "_id": "$_id" }] } },
-        } },
-    ]
-}
-
-/// The sum in units of 10^-9, if it is exact.
-fn summed(sum: &Document, account: &str) -> Result<i128, Error> {
-    if let Ok(line) = sum.get_document("strange") {
-        let id =
-            line.get("_id").map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
-        let id = echo(&id.unwrap_or_default()).into_owned();
-        let problem = format!("its net of {} is not a number", echo(account));
-        return Err(journal::unreadable(&BadLine { id, problem }));
-    }
-    let nanos = |field: &str| match sum.get(field) {
-        Some(Bson::Decimal128(sum)) => Amount::nanos_of_sum(*sum),
-        _ => None,
-    };
-    // No part of the sum is larger than the sum of the magnitudes, so if that one was not rounded,
-    // nothing was.
-    nanos("gross").and(nanos("sum")).ok_or_else(|| {
-        let problem = "what was booked on it does not sum up exactly; see audit";
-        Error::refused(account, problem)
-    })
 }
 
 /// What the account sees of a line, after the place that the question is about.
@@ -376,6 +272,8 @@ fn read_rows(
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::Bson;
+
     use super::*;
 
     fn question(after: LinePlace) -> Question {
@@ -441,21 +339,5 @@ mod tests {
         };
         assert!(told(&line(vec![entry("t", 1)], &[2]), true), "its net is another");
         assert!(told(&line(vec![entry("t", 1)], &[1]), false), "the account is of decimals");
-        for strange in [Bson::from("l"), Bson::from(7), Bson::Null] {
-            let named =
-                strange.as_str().unwrap_or(if strange == Bson::Null { "null" } else { "7" });
-            let error = summed(&doc! { "strange": { "_id": &strange } }, "a").expect_err("strange");
-            let whole = format!("tandem.journal/{named}");
-            assert!(matches!(&error, Error::Refused { id, .. } if *id == whole), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_sum_that_may_have_been_rounded_is_refused() {
-        let decimal = |text: &str| Bson::Decimal128(text.parse().expect(text));
-        let sum = |sum, gross| doc! { "sum": decimal(sum), "gross": decimal(gross) };
-        assert_eq!(summed(&sum("-1.5", "3E+24"), "a"), Ok(-1_500_000_000));
-        assert!(summed(&sum("-1.5", "1E+25"), "a").is_err());
-        assert!(summed(&sum("NaN", "1"), "a").is_err());
     }
 }

@@ -3,7 +3,7 @@
 //! Owns how much one page reads, what ends it before it is full, and how a line that makes no sense
 //! is told.
 
-use mongo::{BadLine, JOURNAL, Line, lines_of};
+use mongo::{BadLine, JOURNAL, Line, SUMS, lines_of};
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::cursor::LinePlace;
@@ -30,4 +30,10 @@ pub(super) fn end_of(line: &Line<'_>) -> LinePlace {
 pub(super) fn unreadable(BadLine { id, problem }: &BadLine) -> Error {
     let problem = format!("is a line of the journal and can't be read: {problem}; see audit");
     Error::refused(&format!("{JOURNAL}/{id}"), problem)
+}
+
+/// The same of a document that sums up lines.
+pub(super) fn unreadable_sum(BadLine { id, problem }: &BadLine) -> Error {
+    let problem = format!("sums up lines of the journal and can't be read: {problem}; see audit");
+    Error::refused(&format!("{SUMS}/{id}"), problem)
 }

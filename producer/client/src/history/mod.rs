@@ -2,7 +2,7 @@
 //!
 //! - [`cursor`]: where a page ends, as text for the caller.
 //! - [`transactions`], [`of_account`], [`accounts`]: lists. [`statement`]: what was booked on one
-//!   account, and [`booked`]: how that is read.
+//!   account, [`booked`]: how that is read, and [`sum`]: what was booked before it.
 //! - [`adjustment`]: what a person has booked without a transaction.
 //! - [`journal`]: what those have in common that read lines of the journal.
 //!
@@ -17,6 +17,7 @@ mod cursor;
 mod journal;
 mod of_account;
 mod statement;
+mod sum;
 mod transactions;
 
 use mongo::LedgerSettings;

@@ -96,13 +96,16 @@ pub(super) fn ended(all: &[Ended], text: &mut String) -> Result {
         "last",
         "without a hit",
         "read/s",
+        "statement: hot, ms",
+        "cold",
+        "last minutes",
     ];
     heading(text, "list of what ended", &columns)?;
     let both = |took: &Took| format!("{:.1}; {:.1}", took.p50_ms, took.p99_ms);
     for run in all.iter().filter(|run| run.problems.is_empty()) {
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             run.contender.title(),
             run.ends,
             thousands(run.settled_per_s),
@@ -111,7 +114,10 @@ pub(super) fn ended(all: &[Ended], text: &mut String) -> Result {
             both(&run.random),
             both(&run.last),
             both(&run.without),
-            thousands(run.read_per_s)
+            thousands(run.read_per_s),
+            both(&run.statements.hot),
+            both(&run.statements.cold),
+            both(&run.statements.fresh)
         )?;
     }
     Ok(())

@@ -126,6 +126,7 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
                 ("transactions", &write),
                 ("tandem.journal", &write),
                 ("tandem.order", &write),
+                ("tandem.sums", &write),
                 ("tandem.parked", &write),
                 ("tandem.events", &["find", "insert", "update", "remove"]),
                 ("tandem.progress", &write),
@@ -189,6 +190,7 @@ async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_n
     let missing = [
         ("tandem.journal", &write[..]),
         ("tandem.order", &write),
+        ("tandem.sums", &write),
         ("tandem.parked", &write),
         ("tandem.events", &["find", "update", "insert", "remove"]),
         ("tandem.progress", &write),

@@ -1,0 +1,245 @@
+//! Sums: a statement says the same with and without them, and an audit names those that are wrong.
+
+use std::collections::BTreeMap;
+
+use audit::Options;
+use client::{Client, Period};
+use futures_util::TryStreamExt;
+use harness::wait::{s, wait_until};
+use harness::world::World;
+use ledger::ServerMs;
+use ledger::amount::Amount;
+use mongo::{JOURNAL, SETTLED_MS, SUMS};
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::super::ownership::change;
+use super::{insert_lines, world_with_history};
+
+const YEAR_MS: i64 = 365 * 86_400_000;
+
+/// Numbers that look random and are the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 16) % below
+    }
+}
+
+/// A line that books amounts on accounts, as it is stored.
+fn line(id: &str, at: ServerMs, booked: &BTreeMap<String, i64>) -> Document {
+    let entry: Vec<Bson> = std::iter::once(Bson::from(id))
+        .chain(
+            (0..)
+                .zip(booked.values())
+                .flat_map(|(place, amount): (i32, _)| [Bson::from(place), Bson::from(*amount)]),
+        )
+        .collect();
+    doc! {
+        "_id": id, "kind": "tandem-line", "at": DateTime::from_millis(at), "application": "w",
+        "accounts": booked.keys().collect::<Vec<_>>(),
+        "nets": booked.values().copied().collect::<Vec<_>>(),
+        "done": [entry], "canceled": [],
+    }
+}
+
+/// The names of 700 accounts: more than one document of sums has.
+fn account(n: u64) -> String {
+    format!("a{n:03}")
+}
+
+/// Lines of a year, most of them close to others, the last ones of this moment; by their moments.
+fn lines(now: ServerMs) -> Vec<(ServerMs, BTreeMap<String, i64>)> {
+    let (mut numbers, mut all) = (Numbers(7), Vec::new());
+    for group in 0..60 {
+        let at = match group {
+            0 => now - 60_000,
+            _ => now - numbers.next(YEAR_MS.cast_unsigned()).cast_signed(),
+        };
+        for _ in 0..20 {
+            let count = if numbers.next(9) == 0 { 400 } else { 5 };
+            let booked = (0..count)
+                .map(|_| (account(numbers.next(700)), numbers.next(2_000).cast_signed() - 1_000));
+            let booked = booked.collect();
+            all.push((at - numbers.next(300_000).cast_signed(), booked));
+        }
+    }
+    all
+}
+
+async fn opening(client: &Client, account: &str, from: ServerMs) -> Amount {
+    let from = Some(DateTime::from_millis(from).to_system_time());
+    let period = Period { from, to: None };
+    client.statement(account, &period, 1, None).await.expect("a page").opening
+}
+
+/// Sums up until nothing is left; three at once, as workers do.
+async fn sum_up(world: &World, now: ServerMs) {
+    loop {
+        let [one, two, three] = [(); 3].map(|()| world.store.sum_up(now));
+        let (one, two, three) = tokio::join!(one, two, three);
+        let all = [one, two, three].map(|summed| summed.expect("MongoDB is there"));
+        if all.iter().all(|summed| summed.pieces == 0) {
+            return;
+        }
+    }
+}
+
+async fn sums(world: &World, filter: Document) -> Vec<Document> {
+    let sums = world.store.database().collection::<Document>(SUMS);
+    let found = sums.find(filter).sort(doc! { "_id": 1 }).await.expect("MongoDB is there");
+    found.try_collect().await.expect("MongoDB is there")
+}
+
+/// What an audit says of sums. Nobody has moved the balances of these tests.
+async fn named(world: &World) -> Vec<String> {
+    let options = Options { violations_max: 1_000_000, ..Options::default() };
+    let report = audit::run(&world.client().await, options, |_, _| {}).await;
+    let report = report.expect("it comes to its end");
+    let of_sums = report.violations.iter().filter(|one| one.document.starts_with("tandem.sums/"));
+    of_sums.map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn the_sum_before_a_moment_is_the_same_from_sums_as_from_lines() {
+    let world = world_with_history().await;
+    let names: Vec<String> = (0..700).map(account).collect();
+    world.accounts(&names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>()).await;
+    let now = world.store.server_now().await.expect("MongoDB is there");
+    let all = lines(now);
+    let documents: Vec<Document> =
+        (0..).zip(&all).map(|(n, (at, booked))| line(&format!("l{n}"), *at, booked)).collect();
+    insert_lines(&world, &documents).await;
+    let client = world.client().await;
+    let mut numbers = Numbers(11);
+    let mut asked: Vec<(String, ServerMs)> = (0..40)
+        .map(|_| {
+            let at = now - numbers.next(YEAR_MS.cast_unsigned()).cast_signed();
+            (account(numbers.next(700)), at)
+        })
+        .collect();
+    // Moments of lines, and those beside them.
+    let moments = all.iter().step_by(97).flat_map(|(at, _)| [at - 1, *at, at + 1]);
+    asked.extend(moments.map(|at| (account(numbers.next(700)), at)));
+    let expected = |account: &str, from: ServerMs| -> i64 {
+        let before = all.iter().filter(|(at, _)| *at < from);
+        before.filter_map(|(_, booked)| booked.get(account)).sum()
+    };
+    // Before, in between and after.
+    let mut rounds = 0;
+    loop {
+        for (account, from) in &asked {
+            let expected = Amount::Int(expected(account, *from));
+            assert_eq!(opening(&client, account, *from).await, expected, "{account} {from}");
+        }
+        if rounds > 0 && world.store.sum_up(now).await.expect("MongoDB is there").pieces == 0 {
+            break;
+        }
+        rounds += 1;
+    }
+    assert!(rounds > 3, "{rounds} rounds");
+    let highest = sums(&world, doc! { "level": 5_i64 }).await;
+    assert!(highest.len() > 20, "{} sums of the highest level", highest.len());
+    let of = |sum: &Document| sum.get_datetime("from").expect("a date").timestamp_millis();
+    assert!(highest.windows(2).any(|pair| of(&pair[0]) == of(&pair[1])), "all accounts in one");
+    // Nothing that may still change is summed up.
+    let lowest = sums(&world, doc! { "level": 1_i64 }).await;
+    assert!(lowest.iter().all(|sum| of(sum) + 8_000 <= now - SETTLED_MS));
+    assert_eq!(named(&world).await, [""; 0]);
+
+    // Several at once write the same.
+    let before = sums(&world, doc! { "level": { "$exists": true } }).await;
+    world.store.database().collection::<Document>(SUMS).drop().await.expect("MongoDB is there");
+    world.producer(&["init", "--apply"]).await.expect_success();
+    sum_up(&world, now).await;
+    assert_eq!(sums(&world, doc! { "level": { "$exists": true } }).await, before);
+    for (account, from) in &asked {
+        let expected = Amount::Int(expected(account, *from));
+        assert_eq!(opening(&client, account, *from).await, expected, "{account} {from}");
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_sums_up_and_an_audit_names_each_sum_that_is_wrong() {
+    let world = world_with_history().await;
+    world.accounts(&[("a", 0), ("b", 0)]).await;
+    let now = world.store.server_now().await.expect("MongoDB is there");
+    let booked = BTreeMap::from([("a".to_owned(), -7), ("b".to_owned(), 7)]);
+    let old = (0..50).map(|n| line(&format!("l{n}"), now - 3_600_000 - n * 60_000, &booked));
+    insert_lines(&world, &old.collect::<Vec<_>>()).await;
+    let worker = world.worker("one").start().await;
+    let is_summed = async || !sums(&world, doc! { "level": 3_i64 }).await.is_empty();
+    wait_until("a worker has summed up", s(60), is_summed).await;
+    drop(worker);
+    sum_up(&world, now).await;
+    let client = world.client().await;
+    assert_eq!(opening(&client, "a", now - 60_000).await, Amount::Int(-350));
+    assert_eq!(named(&world).await, [""; 0]);
+
+    let all = world.store.database().collection::<Document>(SUMS);
+    for level in 1..=3_i64 {
+        let wrong = sums(&world, doc! { "level": level }).await.swap_remove(0);
+        let id = wrong.get("_id").expect("an _id");
+        let changes =
+            [doc! { "$set": { "nets.0": -6_i64 } }, doc! { "$set": { "accounts.0": "c" } }];
+        for changed in changes {
+            all.update_one(doc! { "_id": id }, changed).await.expect("MongoDB is there");
+            let named = named(&world).await;
+            let place = format!("tandem.sums/level {level} from ");
+            assert_eq!(named.len(), 1, "{named:?}");
+            assert!(named[0].starts_with(&place) && named[0].ends_with("(rule 11)"), "{named:?}");
+        }
+        all.delete_one(doc! { "_id": id }).await.expect("MongoDB is there");
+        assert_eq!(named(&world).await.len(), 1, "it is missing");
+        all.insert_one(&wrong).await.expect("MongoDB is there");
+        assert_eq!(named(&world).await, [""; 0]);
+    }
+    // A statement reads them: it says what the highest one says.
+    let highest = sums(&world, doc! { "level": 3_i64 }).await.swap_remove(0);
+    let id = highest.get("_id").expect("an _id");
+    let wrong = doc! { "$set": { "nets.0": -6_i64 } };
+    let was = highest.get_array("nets").expect("a list")[0].as_i64().expect("a number");
+    all.update_one(doc! { "_id": id }, wrong).await.expect("MongoDB is there");
+    assert_eq!(opening(&client, "a", now - 60_000).await, Amount::Int(-350 - was - 6));
+
+    // What the finding says to do helps.
+    all.drop().await.expect("MongoDB is there");
+    world.producer(&["init", "--apply"]).await.expect_success();
+    let worker = world.worker("two").start().await;
+    wait_until("a worker has summed up", s(60), is_summed).await;
+    drop(worker);
+    assert_eq!(opening(&client, "a", now - 60_000).await, Amount::Int(-350));
+    assert_eq!(named(&world).await, [""; 0]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_line_that_makes_no_sense_ends_the_summing_before_it_and_a_statement_names_it() {
+    let world = world_with_history().await;
+    world.accounts(&[("a", 0), ("b", 0)]).await;
+    let now = world.store.server_now().await.expect("MongoDB is there");
+    let booked = BTreeMap::from([("a".to_owned(), -7), ("b".to_owned(), 7)]);
+    let at = |n: i64| now - 7_200_000 + n * 60_000;
+    let lines: Vec<Document> = (0..10).map(|n| line(&format!("l{n}"), at(n), &booked)).collect();
+    insert_lines(&world, &lines).await;
+    change(
+        &world,
+        doc! { "update": JOURNAL, "updates": [
+            { "q": { "_id": "l5" }, "u": { "$set": { "nets": ["-7", 7_i64] } } },
+        ] },
+    )
+    .await;
+    let error = world.store.sum_up(now).await.expect_err("it can't be summed up");
+    assert!(error.to_string().contains("the line l5 of the journal"), "{error}");
+    let client = world.client().await;
+    assert_eq!(opening(&client, "a", at(3)).await, Amount::Int(-21));
+    let from = Some(DateTime::from_millis(now - 60_000).to_system_time());
+    let refused = client.statement("a", &Period { from, to: None }, 1, None).await;
+    let refused = refused.expect_err("a line makes no sense").to_string();
+    assert!(refused.contains("tandem.journal/l5"), "{refused}");
+    assert_eq!(named(&world).await, [""; 0]);
+    world.finish().await;
+}
