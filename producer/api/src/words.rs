@@ -23,101 +23,75 @@ fn and_unknown<'a>(words: impl IntoIterator<Item = &'a str>) -> impl Iterator<It
     words.into_iter().chain([UNKNOWN]).map(str::to_owned)
 }
 
-/// The state of a transaction.
-pub struct State;
+/// A schema for each closed set of words.
+macro_rules! words {
+    ($(#[$about_the_type:meta])* $name:ident, $words:expr, $about:expr) => {
+        $(#[$about_the_type])*
+        pub struct $name;
 
-impl PartialSchema for State {
-    fn schema() -> RefOr<Schema> {
-        let about =
-            "`done` and `canceled` are final. `unknown`: its document has no state of these";
-        one_of(and_unknown(Stored::ALL.map(Stored::as_str)), about)
-    }
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                one_of($words, $about)
+            }
+        }
+
+        impl ToSchema for $name {}
+    };
 }
 
-impl ToSchema for State {}
-
-/// Whether an account takes postings.
-pub struct AccountStatus;
-
-impl PartialSchema for AccountStatus {
-    fn schema() -> RefOr<Schema> {
-        let about = "`frozen`: it takes postings when it is unfrozen. `closed`: it takes none for \
-                     good. `unknown`: its document has no status of these";
-        one_of(and_unknown(Status::ALL.map(Status::as_str)), about)
-    }
+words! {
+    /// The state of a transaction.
+    State,
+    and_unknown(Stored::ALL.map(Stored::as_str)),
+    "`done` and `canceled` are final. `unknown`: its document has no state of these"
 }
 
-impl ToSchema for AccountStatus {}
-
-/// How an account may begin.
-pub struct NewStatus;
-
-impl PartialSchema for NewStatus {
-    fn schema() -> RefOr<Schema> {
-        let words = Status::ALL.map(|status| status.as_str().to_owned());
-        one_of(words, "`frozen` and `closed`: it takes no postings")
-    }
+words! {
+    /// Whether an account takes postings.
+    AccountStatus,
+    and_unknown(Status::ALL.map(Status::as_str)),
+    "`frozen`: it takes postings when it is unfrozen. `closed`: it takes none for good. \
+     `unknown`: its document has no status of these"
 }
 
-impl ToSchema for NewStatus {}
-
-/// How a transaction has ended.
-pub struct EndState;
-
-impl PartialSchema for EndState {
-    fn schema() -> RefOr<Schema> {
-        let about = "`done`: it has its effect. `canceled`: it has none";
-        one_of(End::ALL.map(|end| end.state().as_str().to_owned()), about)
-    }
+words! {
+    /// How an account may begin.
+    NewStatus,
+    Status::ALL.map(|status| status.as_str().to_owned()),
+    "`frozen` and `closed`: it takes no postings"
 }
 
-impl ToSchema for EndState {}
-
-/// Why a transaction is canceled.
-pub struct CancelCode;
-
-impl PartialSchema for CancelCode {
-    fn schema() -> RefOr<Schema> {
-        let about = "`unknown`: a program that is not Tandem, or a later version, has canceled it";
-        one_of(and_unknown(ReasonCode::ALL.map(ReasonCode::as_str)), about)
-    }
+words! {
+    /// How a transaction has ended.
+    EndState,
+    End::ALL.map(|end| end.state().as_str().to_owned()),
+    "`done`: it has its effect. `canceled`: it has none"
 }
 
-impl ToSchema for CancelCode {}
-
-/// Why a transaction is set apart.
-pub struct ParkedCode;
-
-impl PartialSchema for ParkedCode {
-    fn schema() -> RefOr<Schema> {
-        let about = "`unknown`: a program that is not Tandem, or a later version, has parked it";
-        one_of(and_unknown(ParkCode::ALL.map(ParkCode::as_str)), about)
-    }
+words! {
+    /// Why a transaction is canceled.
+    CancelCode,
+    and_unknown(ReasonCode::ALL.map(ReasonCode::as_str)),
+    "`unknown`: a program that is not Tandem, or a later version, has canceled it"
 }
 
-impl ToSchema for ParkedCode {}
-
-/// What kind of problem a request has met.
-pub struct ProblemType;
-
-impl PartialSchema for ProblemType {
-    fn schema() -> RefOr<Schema> {
-        let about = "For programs. Each but the one for `unknown` says that the request has had no \
-                     effect";
-        one_of(Code::ALL.map(Code::uri), about)
-    }
+words! {
+    /// Why a transaction is set apart.
+    ParkedCode,
+    and_unknown(ParkCode::ALL.map(ParkCode::as_str)),
+    "`unknown`: a program that is not Tandem, or a later version, has parked it"
 }
 
-impl ToSchema for ProblemType {}
-
-/// How a transaction stands that a letter names.
-pub struct LetterFate;
-
-impl PartialSchema for LetterFate {
-    fn schema() -> RefOr<Schema> {
-        let about = "A replay publishes what waits, and unparks what is parked";
-        one_of(Fate::WORDS.map(str::to_owned), about)
-    }
+words! {
+    /// What kind of problem a request has met.
+    ProblemType,
+    Code::ALL.map(Code::uri),
+    "For programs. Each but the one for `unknown` says that the request has had no effect"
 }
 
-impl ToSchema for LetterFate {}
+words! {
+    /// How a transaction stands that a letter names.
+    LetterFate,
+    Fate::WORDS.map(str::to_owned),
+    "A replay publishes what waits, and unparks what is parked"
+}

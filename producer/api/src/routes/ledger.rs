@@ -1,0 +1,105 @@
+//! What is heard of the ledger as a whole: what ended, how it is, and whether it is right.
+
+use ::overview::types::Overview;
+use axum::http::StatusCode;
+
+use super::{get, post, waiting};
+use crate::operation::{Operation, name_schema};
+use crate::param::{Param, string};
+use crate::problem::Code;
+use crate::tokens::Scope;
+use crate::{events, ledger, overview};
+
+/// Which ends a caller wants to hear of.
+fn of_ends() -> [Param; 4] {
+    let end = string().enum_values(Some(["done", "canceled"])).build();
+    let currency = string().build();
+    [
+        Param::text("state", "Only this end", end),
+        Param::text("account", "Only those that name this account", name_schema().build()),
+        Param::text("currency", "Only those in this currency", currency),
+        Param::family(
+            events::METADATA,
+            "`metadata.NAME=VALUE` or `metadata[NAME]=VALUE`: only those whose metadata has this \
+             field with this value; a NAME with points leads into objects",
+        ),
+    ]
+}
+
+fn list_events() -> Operation {
+    let after = string().pattern(Some("^([0-9]+|last)$")).build();
+    let about = "After the end with this number: 0, which is the default, is the beginning, and \
+                 `last` is after all that has ended; then the `next` of the page before";
+    get("/v1/events", "listEvents", |call| Box::pin(events::list(call)))
+        .about(
+            "List what ended, in an order that never changes",
+            "Each end has a number, from 1 on, without a gap. Who only follows the numbers misses \
+             nothing, on any server and after any pause. With `wait`, an empty page waits for \
+             what comes. A page looks at 10,000 ends at most, so with filters it may have fewer \
+             items than `limit`, or none: `next` moves on all the same, and `last` says whether \
+             there was more. It is no order of commits: what one worker has ended may have a \
+             smaller number than what another one has ended some milliseconds before.",
+        )
+        .needs(Scope::Read)
+        .params([Param::text("after", about, after), Param::limit()])
+        .params(of_ends())
+        .params(waiting())
+        .gives::<events::Events>(StatusCode::OK, "A page")
+        .may(&[Code::Lacking])
+}
+
+fn follow_events() -> Operation {
+    let last = "The id of the last event that was received: what ended since comes first";
+    get("/v1/events/stream", "followEvents", |call| Box::pin(events::follow(call)))
+        .about(
+            "Follow what ends",
+            "Server-sent events `transaction.done` and `transaction.canceled`, in the order of \
+             `GET /v1/events`; an event's id is its number there. The schema of the data is \
+             `common/schemas/outcome.json`. Who comes back with `Last-Event-ID`, to any server, \
+             gets what has ended since.",
+        )
+        .needs(Scope::Read)
+        .params(of_ends())
+        .params([Param::header("Last-Event-ID", last, string().build())])
+        .gives_text("text/event-stream", "The events, without an end")
+        .may(&[Code::Lacking])
+}
+
+pub(super) fn all() -> Vec<Operation> {
+    vec![
+        list_events(),
+        follow_events(),
+        get("/v1/overview", "overview", |call| Box::pin(overview::show(call)))
+            .about(
+                "What operators look at first",
+                "Rates, latency, what waits, workers, queues, and what is wrong, in words. It is \
+                 looked at every two seconds while somebody asks, and for all who ask at once; an \
+                 answer comes also while a server is away, with the age of what was known.",
+            )
+            .needs(Scope::Read)
+            .gives::<Overview>(StatusCode::OK, "The newest look, and points of 15 minutes"),
+        get("/v1/overview/stream", "watchOverview", |call| Box::pin(overview::follow(call)))
+            .about(
+                "Follow the overview",
+                "Server-sent events. The first is `overview`, as `GET /v1/overview` tells it: take it in \
+                 place of everything. Each `sample` after it is the same, but for `points`, which has \
+                 only those that are new: append them. A client that comes back begins anew.",
+            )
+            .needs(Scope::Read)
+            .gives_text("text/event-stream", "The events, without an end"),
+        get("/v1/stats", "stats", |call| Box::pin(ledger::stats(call)))
+            .about("Count transactions by state and reason", "The counts may be ten seconds old.")
+            .needs(Scope::Read)
+            .gives::<ledger::Stats>(StatusCode::OK, "The counts"),
+        post("/v1/audit", "audit", |call| Box::pin(ledger::audit(call)))
+            .about(
+                "Check every rule of the ledger on every document",
+                "It reads everything that is stored; what it says stands for one moment. One audit \
+                 runs at a time.",
+            )
+            .needs(Scope::Operate)
+            .params([Param::flag("atRest", "Count what is not final as a violation")])
+            .gives::<ledger::Audit>(StatusCode::OK, "What it found")
+            .long(),
+    ]
+}

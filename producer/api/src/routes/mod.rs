@@ -1,0 +1,100 @@
+//! The operations of the API: what `producer serve` offers, in the order of its page.
+
+mod accounts;
+mod ledger;
+mod letters;
+mod transactions;
+
+use std::sync::LazyLock;
+
+use axum::http::{Method, StatusCode};
+use utoipa::openapi::RefOr;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::operation::{Operation, Run};
+use super::param::{Param, any_object, string};
+use super::problem::{Code, Problem, ProblemDetails};
+use super::received::WAIT_MAX_S;
+use super::tokens::Scope;
+use super::view::Stands;
+use super::{openapi, page};
+
+static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    [transactions::all(), accounts::all(), ledger::all(), letters::all(), about_itself()]
+        .into_iter()
+        .flatten()
+        .collect()
+});
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter()
+}
+
+fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
+    Operation::new(Method::GET, path, name, run)
+}
+
+fn post(path: &'static str, name: &'static str, run: Run) -> Operation {
+    Operation::new(Method::POST, path, name, run)
+}
+
+/// The wish to wait for the outcome.
+fn waiting() -> [Param; 2] {
+    [
+        Param::number("wait", "Wait so many seconds for the outcome", 0, WAIT_MAX_S),
+        Param::header("Prefer", "wait=SECONDS: the same as a wish (RFC 7240)", string().build()),
+    ]
+}
+
+/// Answers of operations that may begin something: 200 when it has ended, 202 when not.
+fn in_two_steps(operation: Operation) -> Operation {
+    operation
+        .gives::<Stands>(StatusCode::OK, "It has come to its end; this is its outcome")
+        .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
+        .params(waiting())
+}
+
+fn about_itself() -> Vec<Operation> {
+    vec![
+        get("/v1/openapi.json", "openapi", |_| Box::pin(async { Ok(openapi::answer()) }))
+            .about("This document", "")
+            .gives_any::<ProblemDetails>(
+                StatusCode::OK,
+                "An OpenAPI document",
+                RefOr::T(any_object().into()),
+            ),
+        get("/v1", "page", |_| Box::pin(async { Ok(page::answer()) }))
+            .about("A page about the API", "")
+            .gives_text("text/html; charset=utf-8", "The page"),
+        get("/metrics", "metrics", |call| Box::pin(metrics(call)))
+            .about("Figures for Prometheus", "")
+            .needs(Scope::Read)
+            .gives_text("text/plain; version=0.0.4", "The figures"),
+        get("/healthz", "healthz", |_| Box::pin(async { Ok(Answer::text("text/plain", "ok\n")) }))
+            .about("Whether the server lives", "")
+            .gives_text("text/plain", "It lives"),
+        get("/readyz", "readyz", |call| Box::pin(ready(call)))
+            .about("Whether submissions are taken", "")
+            .gives_text("text/plain", "They are"),
+    ]
+}
+
+async fn metrics(call: Call) -> Result<Answer, Problem> {
+    Ok(Answer::text(
+        "text/plain; version=0.0.4",
+        call.api.metrics.page(call.api.gate.check().is_ok()),
+    ))
+}
+
+async fn ready(call: Call) -> Result<Answer, Problem> {
+    call.api.gate.check()?;
+    call.api
+        .client
+        .store()
+        .server_now()
+        .await
+        .map_err(|error| Problem::new(Code::Unavailable, format!("MongoDB: {error}")))?;
+    Ok(Answer::text("text/plain", "ok\n"))
+}

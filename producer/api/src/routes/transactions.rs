@@ -1,0 +1,195 @@
+//! What is done with transactions: submitting, reading, deciding.
+
+use axum::http::StatusCode;
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ArrayBuilder, Schema};
+
+use super::{get, in_two_steps, post, waiting};
+use crate::operation::{Operation, Run, name_schema, reference};
+use crate::param::{Param, string};
+use crate::problem::Code;
+use crate::tokens::Scope;
+use crate::view::{NewCapture, NewTransaction, Transaction};
+use crate::{bulk, holds, submissions, transactions};
+
+pub(super) fn all() -> Vec<Operation> {
+    vec![
+        submit(),
+        submit_batch(),
+        list(),
+        show(),
+        cancel(),
+        confirm(),
+        release(),
+        reschedule(),
+        reverse(),
+    ]
+}
+
+fn submit() -> Operation {
+    let example = json!({
+        "id": "rent-2026-11", "source": "alice", "destination": "bob", "value": 1250,
+    });
+    let hold = json!({
+        "id": "card-1", "source": "alice", "destination": "bob", "value": 1250,
+        "hold": true, "holdExpiresAt": "2027-11-01T00:00:00Z", "exclusiveKey": "alice-for-bob",
+    });
+    let key = "Instead of an id in the body: a text of your own, at most 200 bytes, with or without quotes";
+    in_two_steps(post("/v1/transactions", "submit", |call| Box::pin(submissions::submit(call))))
+        .about(
+            "Submit a transaction",
+            "It has an id in the body or an Idempotency-Key, and not both. Either lives for ever: the same \
+             content again changes nothing and is answered with today's state and Idempotent-Replayed. \
+             Other content is refused with the fields that differ, under an id with 409, under a key with \
+             422. An id belongs to the ledger. A key belongs to the name of its token, and a key of a \
+             single transaction has nothing in common with the same key of an array; the id is made from \
+             all of them.",
+        )
+        .needs(Scope::Submit)
+        .params([Param::header("Idempotency-Key", key, name_schema().build())])
+        .takes::<NewTransaction>(
+            reference::<NewTransaction>(),
+            vec![("one", example), ("hold", hold)],
+        )
+        .may(&[Code::Conflict, Code::KeyInUse, Code::KeyReused, Code::Refused, Code::Lacking])
+}
+
+fn submit_batch() -> Operation {
+    // An item that breaks a rule is refused by itself: the array is answered with 200 all the same.
+    let many = ArrayBuilder::new().items(reference::<NewTransaction>()).build();
+    let array = json!([
+        { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
+        { "id": "split-1", "legs": [
+            { "account": "alice", "amount": -30 },
+            { "account": "bob", "amount": 10 },
+            { "account": "carol", "amount": 20 },
+        ] },
+    ]);
+    let key = "A text of your own, at most 200 bytes, for the array; then its items need no ids";
+    post("/v1/batch", "submitBatch", |call| Box::pin(bulk::submit(call)))
+        .about(
+            "Submit an array of transactions",
+            "It is answered with 200 when each item was looked at, and may be sent again as a whole. Under \
+             an Idempotency-Key the id of an item is made from the name of the token, the key, the \
+             item's content and its occurrence (it is the n-th item with this content), so items may be \
+             reordered. An item that was refused may be corrected or left out when the array is sent \
+             again under its key. If an array lacks or changes an item that was accepted under its key, nothing is \
+             written, and the answer is 422 with the ids. An item may have an id in its body, which \
+             belongs to the ledger.",
+        )
+        .needs(Scope::Submit)
+        .params(waiting())
+        .params([Param::header("Idempotency-Key", key, name_schema().build())])
+        .takes::<NewTransaction>(RefOr::T(Schema::Array(many)), vec![("array", array)])
+        .gives::<bulk::Submitted>(StatusCode::OK, "Each item of the array was looked at")
+        .may(&[Code::KeyReused])
+}
+
+fn list() -> Operation {
+    get("/v1/transactions", "listTransactions", |call| Box::pin(transactions::list(call)))
+        .about(
+            "List transactions, newest first",
+            "Filters may be combined, but for `initial` and `scheduled` with an account. Of an \
+                 account there are first those in flight, then the others by their ends; of those \
+                 that have ended together, the canceled ones come before those that are done. A \
+                 page may have fewer items than `limit`, or none, and still a `next`. A cursor is \
+                 good for the same filters only.",
+        )
+        .needs(Scope::Read)
+        .params([
+            Param::text("state", "Only these states, separated by commas", string().build()),
+            Param::text(
+                "account",
+                "Only those in flight on this account, and those that have ended and \
+                     name it",
+                name_schema().build(),
+            ),
+            Param::moment("since", "Only those created since then"),
+        ])
+        .params(Param::paged())
+        .gives::<transactions::Transactions>(StatusCode::OK, "A page")
+        .may(&[Code::Refused, Code::Lacking])
+}
+
+fn show() -> Operation {
+    get("/v1/transactions/{id}", "showTransaction", |call| Box::pin(transactions::show(call)))
+        .about(
+            "Show a transaction",
+            "With `wait`, the answer comes as soon as it has ended or is held, and else after so \
+                 many seconds: `state` says how it stands.",
+        )
+        .params(waiting())
+        .needs(Scope::Read)
+        .gives::<Transaction>(StatusCode::OK, "The transaction")
+        .may(&[Code::NotFound])
+}
+
+fn cancel() -> Operation {
+    in_two_steps(post("/v1/transactions/{id}/cancel", "cancel", |call| {
+        Box::pin(transactions::cancel(call))
+    }))
+    .about(
+        "Take a transaction back before it is applied",
+        "A worker undoes what it has posted. Doing it again changes nothing.",
+    )
+    .needs(Scope::Operate)
+    .may(&[Code::NotFound, Code::WrongState, Code::Refused])
+}
+
+fn release() -> Operation {
+    in_two_steps(post("/v1/transactions/{id}/release", "release", |call| {
+        Box::pin(holds::release(call))
+    }))
+    .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
+    .needs(Scope::Operate)
+    .may(&[Code::NotFound, Code::WrongState, Code::Refused])
+}
+
+fn reschedule() -> Operation {
+    post("/v1/transactions/{id}/reschedule", "reschedule", |call| {
+        Box::pin(transactions::reschedule(call))
+    })
+    .about(
+        "Change when a scheduled transaction is due",
+        "The moment must be before its expiresAt. Doing it again changes nothing.",
+    )
+    .needs(Scope::Operate)
+    .takes::<transactions::Reschedule>(
+        reference::<transactions::Reschedule>(),
+        vec![("moment", json!({ "notBefore": "2026-11-02T08:00:00Z" }))],
+    )
+    .gives::<Transaction>(StatusCode::OK, "It is rescheduled; this is what it is now")
+    .may(&[Code::NotFound, Code::WrongState, Code::Refused])
+}
+
+fn reverse() -> Operation {
+    in_two_steps(post("/v1/transactions/{id}/reverse", "reverse", |call| {
+        Box::pin(transactions::reverse(call))
+    }))
+    .about(
+        "Take an applied transaction back by a new one",
+        "The answer is about the new one. Doing it again makes no second one.",
+    )
+    .needs(Scope::Operate)
+    .may(&[Code::NotFound, Code::WrongState, Code::Refused, Code::Conflict])
+}
+
+fn confirm() -> Operation {
+    let confirm: Run = |call| Box::pin(holds::confirm(call));
+    let legs = json!({ "captured": [
+        { "account": "alice", "amount": -20 },
+        { "account": "bob", "amount": 5 },
+        { "account": "carol", "amount": 15 },
+    ] });
+    in_two_steps(post("/v1/transactions/{id}/confirm", "confirm", confirm))
+        .about(
+            "Confirm a hold",
+            "What is captured is paid, and what is not goes home. Without a body all of it is captured. A \
+             hold is confirmed once, and before it expires: the same capture again changes nothing and is \
+             answered with today's state and Idempotent-Replayed, another one is refused.",
+        )
+        .needs(Scope::Operate)
+        .may_take::<NewCapture>(vec![("part", json!({ "value": 1000 })), ("legs", legs)])
+        .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])
+}
