@@ -115,7 +115,7 @@ pub use roles::{ROLES, Role};
 pub use schema::Inspection;
 pub use slowing::Slowing;
 pub use submissions::{ENDED_BY_OTHERS, WRITTEN_FIELDS};
-pub use sums::{PieceSums, Reach, SETTLED_MS, SummedUp, all_sums};
+pub use sums::{PieceSums, Reach, SETTLED_MS, SummedUp};
 pub use unfinished::{OldestOne, Unfinished};
 pub use unsuitable::Unsuitable;
 pub use words::of_error as error_in_words;

@@ -129,10 +129,13 @@ impl Journal {
         self.lines += 1;
         match lines::read(document) {
             Ok(line) => {
-                if let Some(problem) = &line.wrong_net {
-                    books.findings().add(Rule::Line, || name_of(line.id), problem.clone());
+                match &line.wrong_net {
+                    Some(problem) => {
+                        self.sums.take_wrong(document);
+                        books.findings().add(Rule::Line, || name_of(line.id), problem.clone());
+                    }
+                    None => self.sums.take(&line),
                 }
-                self.sums.take(&line);
                 // No transaction stands behind it.
                 if let Some(adjustment) = line.adjustment {
                     books.adjust(line.id, adjustment, moments);
@@ -149,7 +152,7 @@ impl Journal {
                     self.tallies.forget(id);
                     self.order.take(id, None);
                 }
-                self.sums.take_unreadable(document);
+                self.sums.take_wrong(document);
                 let message = format!("can't be read: {}", bad.problem);
                 books.findings().add(Rule::Line, || name_of(&bad.id), message);
             }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::ServerMs;
 use ledger::limits::echo;
-use mongo::{Reach, SUMS, Store, all_sums, nanos_of_net};
+use mongo::{Reach, SUMS, Store, nanos_of_net};
 use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf};
 use mongodb::error::Error as DriverError;
 use mongodb::options::ReadConcern;
@@ -38,13 +38,11 @@ pub(super) struct Sums {
 impl Sums {
     /// Nothing was read yet. A right that is missing shows here.
     pub async fn open(store: &Store) -> Result<Sums, DriverError> {
-        let sums: Collection<RawDocumentBuf> = store.database().collection(SUMS);
-        let reach = sums.find_one(Reach::filter()).read_concern(ReadConcern::majority()).await?;
-        let reach = reach.map(|reach| Reach::read(&reach)).unwrap_or_default();
+        let reach = reach(&of(store), None).await?;
         Ok(Sums { reach, ..Sums::default() })
     }
 
-    /// Takes in a line.
+    /// Takes in a line, whose nets are those of its entries.
     pub fn take(&mut self, line: &Written<'_>) {
         let booked = line.entries.iter().flat_map(Entry::booked);
         let sum = booked.fold(0, |sum, (account, nanos)| self.add(sum, account, nanos));
@@ -54,8 +52,8 @@ impl Sums {
         }
     }
 
-    /// Takes in a line that can't be read.
-    pub fn take_unreadable(&mut self, line: &RawDocument) {
+    /// Takes in a line that can't be read, or whose nets say something else than its entries.
+    pub fn take_wrong(&mut self, line: &RawDocument) {
         if let Ok(at) = line.get_datetime("at") {
             self.unknown.extend(self.reach.pieces_with(at.timestamp_millis()));
         }
@@ -73,13 +71,17 @@ impl Sums {
         findings: &mut Findings,
         told: &mut ReadCount<'_>,
     ) -> Result<(), DriverError> {
-        let sums: Collection<RawDocumentBuf> = store.database().collection(SUMS);
-        let mut cursor = sums.find(all_sums()).batch_size(BATCH).session(&mut *session).await?;
+        let sums = of(store);
+        let find = sums.find(self.reach.sums()).batch_size(BATCH);
+        let mut cursor = find.session(&mut *session).await?;
         while cursor.advance(session).await? {
             told.one("accounts, transactions and lines");
             self.sum(cursor.current(), findings);
         }
-        self.close(findings);
+        // Where somebody has begun another life meanwhile, sums of this one may be gone.
+        if reach(&sums, Some(session)).await?.goes_on_as(&self.reach) {
+            self.close(findings);
+        }
         Ok(())
     }
 
@@ -102,9 +104,14 @@ impl Sums {
         let piece = (document.get_i64("level").ok()?, document.get_datetime("from").ok()?);
         let accounts = document.get_array("accounts").ok()?.into_iter();
         let (mut nets, mut sum) = (document.get_array("nets").ok()?.into_iter(), 0);
+        let mut before = None;
         for account in accounts {
-            let nanos = nanos_of_net(nets.next()?.ok()?)?;
-            sum = self.add(sum, account.ok()?.as_str()?, nanos);
+            let account = account.ok()?.as_str()?;
+            // They are sorted, so none is there twice.
+            if before.replace(account).is_some_and(|before| before >= account) {
+                return None;
+            }
+            sum = self.add(sum, account, nanos_of_net(nets.next()?.ok()?)?);
         }
         nets.next().is_none().then_some(((piece.0, piece.1.timestamp_millis()), sum))
     }
@@ -121,8 +128,24 @@ impl Sums {
 
 /// What to do about it stands with it, because nothing but statements depends on sums.
 const DIFFERS: &str = "says something else than its lines, so balances of statements with `from` may be \
-                       wrong, while entries are right: drop the collection in one command, run \
-                       `producer init --apply`, and workers sum up again";
+                       wrong, while entries are right: `db.getCollection(\"tandem.sums\").deleteOne({_id: \
+                       \"reach\"})` in `mongosh`, and workers sum up anew";
+
+fn of(store: &Store) -> Collection<RawDocumentBuf> {
+    store.database().collection(SUMS)
+}
+
+async fn reach(
+    sums: &Collection<RawDocumentBuf>,
+    session: Option<&mut ClientSession>,
+) -> Result<Reach, DriverError> {
+    let find = sums.find_one(Reach::filter()).read_concern(ReadConcern::majority());
+    let reach = match session {
+        Some(session) => find.session(session).await?,
+        None => find.await?,
+    };
+    Ok(reach.map(|reach| Reach::read(&reach)).unwrap_or_default())
+}
 
 fn moment(from: ServerMs) -> String {
     DateTime::from_millis(from).try_to_rfc3339_string().unwrap_or_else(|_| from.to_string())
@@ -188,6 +211,8 @@ mod tests {
         named(sum(1, 0, &["a", "c"], &[-5, 5]), place);
         named(sum(1, 16_000, &["a"], &[1]), "from 1970-01-01T00:00:16Z");
         named(sum(1, 0, &["a", "b"], &[-5]), "tandem.sums/s: can't be read");
+        named(sum(1, 0, &["b", "a"], &[5, -5]), "tandem.sums/s: can't be read");
+        named(sum(1, 0, &["a", "b", "b"], &[-5, 2, 3]), "tandem.sums/s: can't be read");
         assert_eq!(found(std::slice::from_ref(&second)).len(), 1, "one is missing");
     }
 }

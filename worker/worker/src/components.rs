@@ -26,6 +26,8 @@ pub enum Component {
     SoloBatches,
     /// Publishes what nobody has a message for.
     Sweeper,
+    /// Sums up lines of the journal for statements.
+    Summing,
     /// Moves on what is scheduled, and ends what has expired.
     DueSweeper,
     /// Publishes what was inserted only.
@@ -53,6 +55,7 @@ impl Component {
             | Component::SoloBatches
             | Component::DueSweeper => true,
             Component::Sweeper
+            | Component::Summing
             | Component::Inserted
             | Component::DatabaseWatcher
             | Component::SettingsWatcher
@@ -69,6 +72,7 @@ impl fmt::Display for Component {
             Component::SuspectBatches => "suspect batches",
             Component::SoloBatches => "solo batches",
             Component::Sweeper => "sweeper",
+            Component::Summing => "summing",
             Component::DueSweeper => "due sweeper",
             Component::Inserted => "inserted",
             Component::DatabaseWatcher => "database watcher",

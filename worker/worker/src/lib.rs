@@ -24,6 +24,7 @@ mod report;
 mod run;
 mod session;
 mod start;
+mod summing;
 pub mod suspects;
 mod sweeper;
 mod trace;

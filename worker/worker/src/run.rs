@@ -29,6 +29,7 @@ use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting, listen};
+use crate::summing::sum_up;
 use crate::sweeper::Sweeper;
 use crate::watch::watch_ground;
 
@@ -149,7 +150,6 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             outbox,
             publisher: self.publisher.clone(),
             events: self.events.clone(),
-            has_history: self.has_history,
             metrics: self.metrics.clone(),
             settings: self.config.sweeper(),
         };
@@ -157,6 +157,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let markers = move || acknowledger.markers();
         let sweeping = sweeper.run(markers, stop.clone());
         parts.start(Component::Sweeper, sweeping.map(done));
+        if self.has_history {
+            let summing = sum_up(self.store.clone(), stop.clone());
+            parts.start(Component::Summing, summing.map(done));
+        }
     }
 
     fn start_due(&self, parts: &mut Components, turns: IsolationLock, stop: &CancellationToken) {

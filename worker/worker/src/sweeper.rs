@@ -14,8 +14,6 @@
 //! over the last minutes, where nearly all of that is. What has no date, or one in the future, has
 //! looks of its own. All of them read so many index entries at most, whatever these are of.
 //!
-//! Last, when nobody waits for it, a round sums up lines that have settled, for statements.
-//!
 //! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails
 //! quietly while a server is away: the next round tries again. What fails for good is a warning,
 //! and keeps no other look from its turn.
@@ -66,7 +64,7 @@ const BELOW_PER_ROUND: u32 = 1_000;
 const NEAR_MS: i64 = 10 * 60_000;
 
 /// In one of so many rounds the sweeper walks into a backlog, looks for what is dated in the
-/// future, tidies up, and sums up lines.
+/// future, and tidies up.
 const ODD_ROUNDS: u64 = 8;
 
 /// The most ids of one round whose documents are dated in the future: nobody knows how long they
@@ -101,8 +99,6 @@ pub struct Sweeper {
     pub publisher: Arc<Publisher>,
     /// Publishes events that are due, if the ledger has events.
     pub events: Option<Arc<Events>>,
-    /// Whether the ledger has statements, and lines are summed up for them.
-    pub has_history: bool,
     /// Counts them.
     pub metrics: Arc<Metrics>,
     /// How to go about it.
@@ -140,8 +136,6 @@ struct Memory {
     mark: Option<Place>,
     /// Where the looks at what stands before all dates, after them, and in the future go on.
     places: [Option<Place>; 3],
-    /// Whether more lines wait to be summed up than one round does.
-    sums_are_behind: bool,
 }
 
 impl Sweeper {
@@ -160,9 +154,6 @@ impl Sweeper {
             // Last, since many may be due, and money comes first.
             if let Err(error) = self.sweep_events().await {
                 error.log("events");
-            }
-            if self.has_history && (memory.sums_are_behind || number.is_multiple_of(ODD_ROUNDS)) {
-                memory.sums_are_behind = self.sum_up().await;
             }
         }
     }
@@ -330,23 +321,6 @@ impl Sweeper {
             tracing::info!(events = count, "published events that were due");
         }
         Ok(())
-    }
-
-    /// Sums up lines; says whether more are waiting. Where that fails, statements read the lines.
-    async fn sum_up(&self) -> bool {
-        let summed = async { self.store.sum_up(self.store.server_now().await?).await };
-        match summed.await {
-            Ok(summed) => summed.is_behind,
-            Err(error) => {
-                match error.passes() {
-                    true => tracing::debug!(%error, "summing up lines later"),
-                    false => tracing::warn!(
-                        %error, "can't sum up lines: statements with `from` get slower; see audit"
-                    ),
-                }
-                false
-            }
-        }
     }
 }
 

@@ -3,19 +3,22 @@
 //! Owns the collection `tandem.sums`, from which the sum before a moment is read without all lines
 //! of an account. Time is cut into pieces of five *levels*: of eight seconds, and of sixteen pieces
 //! of the level below. So a year before a moment is at most sixteen pieces of each level, some
-//! dozens of the highest one, and the lines of a few seconds.
+//! dozens of the highest one, and the lines of some seconds, or of those minutes that are not summed
+//! up yet.
 //!
 //! ```text
-//! { _id: "sum-1-000001764000000000-000000", kind, level, from, accounts: [name…], nets: [amount…] }
+//! { _id: "sum-<life>-1-000001764000000000-000000", kind, life, level, from,
+//!   accounts: [name…], nets: [amount…] }
 //! { _id: "reach", kind, life, level1: moment, level2: moment… }
 //! ```
 //!
 //! A sum has up to [`ACCOUNTS_MAX`] accounts, sorted by name; a piece of time has as many sums as it
-//! needs, and none where no line is. The reach says how far each level is complete. Promises that a
-//! sum is written once, after its lines can't change any more, and that the reach moves only after
-//! all that it covers is durable. So a reader who has read the reach misses nothing, and several
-//! workers may sum up at once: they write the same. Nothing else depends on the collection. Who
-//! removes all of it loses nothing but time.
+//! needs, and none where nothing was booked. The reach says how far each level is complete. Promises
+//! that a sum is written once, after its lines can't change any more, and that the reach moves only
+//! after all that it covers is durable. So a reader who has read the reach misses nothing, and
+//! several workers may sum up at once: they write the same. Nothing else depends on the collection.
+//! Who deletes the reach loses nothing but time: another life begins, and sums of lives before it are
+//! never read again.
 //!
 //! Fails with an error of the command. Then some sums are there that the reach does not cover yet,
 //! and the next attempt finds them.
@@ -79,7 +82,7 @@ impl Level {
 
     /// The beginning of the piece that this moment is in.
     fn begin(self, moment: ServerMs) -> ServerMs {
-        moment - moment.rem_euclid(self.width())
+        moment.saturating_sub(moment.rem_euclid(self.width()))
     }
 
     /// The level that its pieces are made of; none for the lowest one, which is made of lines.
@@ -94,25 +97,24 @@ impl Level {
 
 /// The index of sums by account.
 pub(super) fn index() -> Index {
-    Index::new(BY_ACCOUNT, doc! { "accounts": 1, "level": 1, "from": 1 }, doc! {})
+    Index::new(BY_ACCOUNT, doc! { "accounts": 1, "life": 1, "level": 1, "from": 1 }, doc! {})
 }
 
-/// The filter for the sums of all accounts in the pieces of time that these pieces cover.
-#[must_use]
-pub fn all_sums() -> Document {
-    doc! { "kind": SUM.condition(), "level": { "$gte": 1_i64 } }
-}
-
-/// The `_id` of a sum. Those of a level are sorted by time and by accounts.
-fn key(level: Level, from: ServerMs, number: usize) -> String {
-    format!("sum-{}-{from:018}-{number:06}", level.0)
+/// The `_id` of a sum. Those of a life and a level are sorted by time and by accounts.
+fn key(life: &str, level: Level, from: ServerMs, number: usize) -> String {
+    format!("sum-{life}-{}-{from:018}-{number:06}", level.0)
 }
 
 /// The sums of one piece of time, by account.
 type Nets = BTreeMap<String, i128>;
 
 /// One document.
-fn document(level: Level, from: ServerMs, number: usize, nets: &[(String, i128)]) -> Document {
+fn document(
+    life: &str,
+    (level, from): (Level, ServerMs),
+    number: usize,
+    nets: &[(String, i128)],
+) -> Document {
     let accounts: Vec<&str> = nets.iter().map(|(account, _)| account.as_str()).collect();
     let net = |(_, nanos): &(String, i128)| {
         let net = journal::net(&Net { nanos: *nanos, is_decimal: false });
@@ -120,8 +122,9 @@ fn document(level: Level, from: ServerMs, number: usize, nets: &[(String, i128)]
     };
     let nets: Vec<Bson> = nets.iter().map(net).collect();
     doc! {
-        "_id": key(level, from, number),
+        "_id": key(life, level, from, number),
         "kind": SUM.kind,
+        "life": life,
         "level": level.number(),
         "from": DateTime::from_millis(from),
         "accounts": accounts,

@@ -2,10 +2,10 @@
 //!
 //! Promises that what is written is complete and right when the reach says so: a piece is summed
 //! only after all that it is made of can't change any more, and all of its sums are durable before
-//! the reach moves. It reads each line once, and each sum once for the level above; a few at a time,
-//! so memory does not grow with the number of accounts. Fails with an error of the command, and
-//! where a line or a sum makes no sense. Then the reach stays where it is, and statements read lines
-//! from there on.
+//! the reach moves. It reads each line once, and each sum once for the level above, a few at a time.
+//! Memory holds the accounts of eight seconds, and of higher levels some thousands. Fails with an
+//! error of the command, and where a line or a sum makes no sense. Then the reach stays before it,
+//! and statements read lines from there on.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,7 +18,7 @@ use super::super::lines::{BadLine, nanos_of_net, what_is_wrong};
 use super::super::names::{BY_TIME, JOURNAL, SUMS};
 use super::super::own::{LINE, SUM};
 use super::super::read::cstr;
-use super::{ACCOUNTS_MAX, Level, Nets, OPERATION, RATIO, SETTLED_MS, document, key};
+use super::{ACCOUNTS_MAX, Level, Nets, OPERATION, RATIO, Reach, document, key};
 
 /// The most pieces of a level that are summed at once.
 const PIECES_AT_ONCE: u32 = 16;
@@ -44,6 +44,7 @@ pub struct SummedUp {
 /// The sums of a piece while they are written, in the order of names.
 struct Writing<'a> {
     store: &'a Store,
+    life: &'a str,
     level: Level,
     from: ServerMs,
     /// How many documents were made.
@@ -63,60 +64,80 @@ struct Lower {
 }
 
 impl Store {
-    /// Sums up what has settled before this moment of the server's clock, up to a limit.
+    /// Sums up the lines that are so old, in ms, up to a limit. Workers say [`SETTLED_MS`]; less
+    /// only where it is certain that nobody writes a line.
     ///
     /// # Errors
-    /// When the server is away or refuses, or a line or a sum makes no sense.
-    pub async fn sum_up(&self, now: ServerMs) -> Result<SummedUp, LedgerError> {
-        let (mut reach, mut summed) = (self.reach_of_sums().await?, SummedUp::default());
+    /// When the server is away or refuses, or a line or a sum makes no sense. What was summed up
+    /// before it counts.
+    ///
+    /// [`SETTLED_MS`]: super::SETTLED_MS
+    pub async fn sum_up(&self, settled_ms: i64) -> Result<SummedUp, LedgerError> {
+        // Before the reach, whose primary has whatever was there at this moment.
+        let now = self.server_now().await?;
+        let (mut reach, mut summed) = (self.begin_summing().await?, SummedUp::default());
+        let mut failed = None;
         for level in Level::all() {
             let settled = match level.below() {
-                None => Some(now - SETTLED_MS),
+                None => Some(now - settled_ms),
                 Some(below) => reach.of(below),
             };
             let Some(end) = settled.map(|settled| level.begin(settled)) else { break };
-            let (mut from, mut pieces) = (reach.of(level), 0);
-            while let Some(piece) = self.next_piece(level, from.unwrap_or(0), end).await? {
-                if pieces == PIECES_AT_ONCE {
-                    summed.is_behind = true;
-                    break;
-                }
-                self.sum_piece(level, piece).await?;
-                (from, pieces) = (Some(piece + level.width()), pieces + 1);
-            }
-            summed.pieces += pieces;
-            if let Some(to) = from.filter(|_| pieces > 0)
-                && !self.extend(&mut reach, level, to).await?
-            {
-                // Another worker was first, or the collection was dropped meanwhile.
-                break;
+            match self.sum_level(&mut reach, level, end, &mut summed).await {
+                Ok(true) => {}
+                // Another worker is at it, or another life has begun.
+                Ok(false) => return Ok(SummedUp { is_behind: false, ..summed }),
+                // Higher levels are of what was complete before.
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
-        Ok(summed)
+        failed.map_or(Ok(summed), Err)
     }
 
-    /// The beginning of the first piece from this moment on that is not empty, and ends before
-    /// another.
+    /// Sums up pieces of a level that end before this moment. Says whether nobody else does.
+    async fn sum_level(
+        &self,
+        reach: &mut Reach,
+        level: Level,
+        end: ServerMs,
+        summed: &mut SummedUp,
+    ) -> Result<bool, LedgerError> {
+        for _ in 0..PIECES_AT_ONCE {
+            let Some(piece) = self.next_piece(reach, level, end).await? else { return Ok(true) };
+            self.sum_piece(&reach.life, level, piece).await?;
+            if !self.extend(reach, level, piece + level.width()).await? {
+                return Ok(false);
+            }
+            summed.pieces += 1;
+        }
+        summed.is_behind |= self.next_piece(reach, level, end).await?.is_some();
+        Ok(true)
+    }
+
+    /// The beginning of the first piece after the reach that is not empty, and ends before a moment.
     async fn next_piece(
         &self,
+        reach: &Reach,
         level: Level,
-        from: ServerMs,
         end: ServerMs,
     ) -> Result<Option<ServerMs>, LedgerError> {
+        let from = reach.of(level).unwrap_or(0);
         let (find, field) = match level.below() {
             None => (find_lines(from, end, 1, rawdoc! { "at": 1 }), "at"),
             Some(below) => {
-                let (from, end) = (key(below, from, 0), key(below, end, 0));
-                (find_sums(&from, &end, 1), "from")
+                let key = |moment| key(&reach.life, below, moment, 0);
+                (find_sums(&key(from), &key(end), 1), "from")
             }
         };
-        let moment = move |found: &RawDocument| found.get_datetime(field).ok();
-        let first = self.find(OPERATION, find, moment).await?.pop();
-        Ok(first.map(|first| level.begin(first.timestamp_millis())))
+        let moment = move |found: &RawDocument| Some(found.get_datetime(field).ok());
+        let Some(first) = self.find(OPERATION, find, moment).await?.pop() else { return Ok(None) };
+        let problem = "the first line or sum that is to be summed up has no moment; see audit";
+        let first = first.ok_or_else(|| LedgerError::lasting(OPERATION, problem))?;
+        Ok(Some(level.begin(first.timestamp_millis())))
     }
 
-    async fn sum_piece(&self, level: Level, from: ServerMs) -> Result<(), LedgerError> {
-        let mut writing = Writing { store: self, level, from, number: 0, nets: Nets::new() };
+    async fn sum_piece(&self, life: &str, level: Level, from: ServerMs) -> Result<(), LedgerError> {
+        let mut writing = Writing { store: self, life, level, from, number: 0, nets: Nets::new() };
         match level.below() {
             None => writing.add_lines().await?,
             Some(below) => writing.add_sums(below).await?,
@@ -138,18 +159,25 @@ impl Writing<'_> {
     async fn add_lines(&mut self) -> Result<(), LedgerError> {
         let fields = rawdoc! { "accounts": 1, "nets": 1 };
         let find = find_lines(self.from, self.from + self.level.width(), 0, fields);
-        let read = |line: &RawDocument| Some(nets_of(line));
-        for line in self.store.find(OPERATION, find, read).await? {
-            self.add(line.map_err(|bad| LedgerError::lasting(OPERATION, bad.to_string()))?)?;
-        }
-        Ok(())
+        let seen = (std::mem::take(&mut self.nets), None);
+        let read = |seen: &mut (Nets, Option<LedgerError>), line: &RawDocument| {
+            let (nets, failed) = seen;
+            let of_line =
+                nets_of(line).map_err(|bad| LedgerError::lasting(OPERATION, bad.to_string()));
+            *failed = of_line.and_then(|of_line| add(nets, of_line)).err();
+            failed.is_none()
+        };
+        let (nets, failed) = self.store.read_while(OPERATION, find, seen, read).await?;
+        self.nets = nets;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Adds the sums of the pieces below, in the order of names, and writes what is complete.
     async fn add_sums(&mut self, below: Level) -> Result<(), LedgerError> {
         let lower = |number| {
             let from = self.from + number * below.width();
-            let (next, end) = (key(below, from, 0), key(below, from + below.width(), 0));
+            let key = |moment| key(self.life, below, moment, 0);
+            let (next, end) = (key(from), key(from + below.width()));
             Lower { next, end, last: None, is_read: false }
         };
         let mut all: Vec<Lower> = (0..RATIO).map(lower).collect();
@@ -171,24 +199,13 @@ impl Writing<'_> {
                 lower.last = nets.last().map(|(account, _)| account.clone()).max(lower.last.take());
                 // The next `_id` that there may be.
                 lower.next = format!("{id}-");
-                self.add(nets)?;
+                add(&mut self.nets, nets)?;
             }
             let behind = all.iter().filter(|lower| !lower.is_read).map(|lower| &lower.last).min();
             if let Some(Some(last)) = behind {
                 let last = last.clone();
                 self.write(Some(&last)).await?;
             }
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, nets: Vec<(String, i128)>) -> Result<(), LedgerError> {
-        for (account, nanos) in nets {
-            let sum = self.nets.entry(account).or_default();
-            let added = sum.checked_add(nanos).filter(|sum| sum.unsigned_abs() <= SUM_MAX);
-            *sum = added.ok_or_else(|| {
-                LedgerError::lasting(OPERATION, "what was booked does not sum up; see audit")
-            })?;
         }
         Ok(())
     }
@@ -210,13 +227,24 @@ impl Writing<'_> {
         }
         for some in complete.chunks(ACCOUNTS_MAX * WRITTEN_AT_ONCE) {
             let number = (self.number..).zip(some.chunks(ACCOUNTS_MAX));
-            let sums: Vec<_> =
-                number.map(|(n, some)| document(self.level, self.from, n, some)).collect();
+            let sums: Vec<_> = number
+                .map(|(n, some)| document(self.life, (self.level, self.from), n, some))
+                .collect();
             self.store.insert_sums(&sums).await?;
             self.number += sums.len();
         }
         Ok(())
     }
+}
+
+fn add(sums: &mut Nets, nets: Vec<(String, i128)>) -> Result<(), LedgerError> {
+    for (account, nanos) in nets {
+        let sum = sums.entry(account).or_default();
+        let added = sum.checked_add(nanos).filter(|sum| sum.unsigned_abs() <= SUM_MAX);
+        let problem = "what was booked does not sum up; see audit";
+        *sum = added.ok_or_else(|| LedgerError::lasting(OPERATION, problem))?;
+    }
+    Ok(())
 }
 
 /// What a line or a sum says of each account, sorted by name.

@@ -15,7 +15,7 @@ use ledger::amount::Amount;
 use ledger::limits::echo;
 use ledger::transaction::AccountId;
 use mongo::{ACCOUNTS, BY_ACCOUNT, BadLine, JOURNAL, LINES_AT_ONCE, Line, Store, lines_of};
-use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc};
+use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
@@ -129,7 +129,7 @@ impl Question {
         let (rows, stopped) = reading.rows(self, is_int).await?;
         // Last, because it may take longer than the server keeps the snapshot.
         if let Some(before) = self.sum_before {
-            sum += summing.old(before.min(horizon)).await?;
+            sum += summing.old(before.min(horizon), reading.moment()?).await?;
         }
         Ok(Booked { is_int, currency, opening: sum, rows, stopped, horizon })
     }
@@ -180,12 +180,16 @@ impl Reading<'_> {
 
     /// The moment of the reads less what an end may take to become visible.
     fn horizon(&self) -> Result<DateTime, Halt> {
-        let moment = self.session.snapshot_time().ok_or_else(|| {
+        Ok(DateTime::from_millis(i64::from(self.moment()?.time) * 1_000 - HORIZON_MS))
+    }
+
+    /// The moment of the reads.
+    fn moment(&self) -> Result<Timestamp, Halt> {
+        self.session.snapshot_time().ok_or_else(|| {
             let problem = "statements need snapshot reads, which this server does not have: it must \
                            be a member of a replica set";
             Halt::Answer(Error::Denied { server: Server::MongoDb, problem: problem.to_owned() })
-        })?;
-        Ok(DateTime::from_millis(i64::from(moment.time) * 1_000 - HORIZON_MS))
+        })
     }
 
     /// A line without a moment has no place among the entries, and no sum has it either. It is

@@ -6,13 +6,12 @@
 //! many lines there are. Promises that each line counts once. Fails with [`Error::Refused`] where a
 //! line or a sum makes no sense, and where too many lines have no sums yet.
 
-use futures_util::TryStreamExt;
 use ledger::Fault;
 use ledger::amount::Amount;
 use ledger::limits::echo;
 use mongo::{BY_ACCOUNT, BadLine, JOURNAL, Reach, SUMS, Store, fault_of, lines_of};
 use mongodb::action::Aggregate;
-use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, Decimal128, Document, RawDocumentBuf, Timestamp, doc};
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
@@ -20,6 +19,9 @@ use mongodb::{ClientSession, Collection};
 use super::booked::Halt;
 use super::journal;
 use crate::error::Error;
+
+/// How often somebody may begin another life of sums while one question is answered.
+const LIVES_MAX: u32 = 3;
 
 /// The collections that are summed.
 pub(super) struct Summing<'a> {
@@ -36,23 +38,40 @@ impl<'a> Summing<'a> {
     }
 
     /// The sum of what was booked before a moment after which nothing is added to that time any
-    /// more, in units of 10^-9. So it is the same at every moment, and needs no snapshot.
-    pub(super) async fn old(&self, before: DateTime) -> Result<i128, Halt> {
-        // First: whatever it covers was there before it.
-        let (pieces, from) = self.reach().await?.before(before.timestamp_millis());
-        let pieces: Vec<_> = pieces.iter().map(|piece| piece.filter_of(self.account)).collect();
-        let summed_up = async {
-            // The server takes no empty list.
-            if pieces.is_empty() {
-                Ok(0)
-            } else {
-                self.settled(&self.sums, doc! { "$or": pieces }).await
+    /// more, in units of 10^-9. So it is the same at every moment, and needs no snapshot. `since` is
+    /// the moment of a snapshot: whatever it shows is counted.
+    pub(super) async fn old(&self, before: DateTime, since: Timestamp) -> Result<i128, Halt> {
+        // Each read comes after what the one before it has seen, on another primary, too.
+        let mut session = self.store.database().client().start_session().await?;
+        session.advance_operation_time(since);
+        for _ in 0..LIVES_MAX {
+            let reach = self.reach(&mut session).await?;
+            let sum = self.before(&reach, before, &mut session).await?;
+            // Somebody may have removed sums meanwhile, and began with the reach.
+            if self.reach(&mut session).await?.goes_on_as(&reach) {
+                return Ok(sum);
             }
-        };
+        }
+        self.before(&Reach::default(), before, &mut session).await
+    }
+
+    /// The sum before a moment, of sums as far as they reach, and of lines.
+    async fn before(
+        &self,
+        reach: &Reach,
+        before: DateTime,
+        session: &mut ClientSession,
+    ) -> Result<i128, Halt> {
+        let (pieces, from) = reach.before(before.timestamp_millis());
+        let pieces: Vec<_> = pieces.iter().map(|piece| piece.filter_of(self.account)).collect();
+        let mut sum = 0;
+        // The server takes no empty list.
+        if !pieces.is_empty() {
+            sum += self.settled(&self.sums, doc! { "$or": pieces }, session).await?;
+        }
         let from = from.map_or(DateTime::MIN, DateTime::from_millis);
-        let lines = self.settled(&self.journal, lines_between(self.account, from, before));
-        let (summed_up, lines) = tokio::try_join!(summed_up, lines)?;
-        Ok(summed_up + lines)
+        let lines = lines_between(self.account, from, before);
+        Ok(sum + self.settled(&self.journal, lines, session).await?)
     }
 
     /// The sum of what was booked in a time, at the moment of a snapshot.
@@ -68,13 +87,14 @@ impl<'a> Summing<'a> {
         self.sum_of(JOURNAL, found)
     }
 
-    async fn reach(&self) -> Result<Reach, DriverError> {
+    async fn reach(&self, session: &mut ClientSession) -> Result<Reach, DriverError> {
         let found = self
             .sums
             .find_one(Reach::filter())
             .read_concern(ReadConcern::majority())
             .max_time(self.store.op_limit())
             .comment("tandem statement sum")
+            .session(session)
             .await?;
         Ok(found.map(|found| Reach::read(&found)).unwrap_or_default())
     }
@@ -83,10 +103,12 @@ impl<'a> Summing<'a> {
         &self,
         collection: &Collection<RawDocumentBuf>,
         filter: Document,
+        session: &mut ClientSession,
     ) -> Result<i128, Halt> {
         let summing = self.aggregate(collection, filter).read_concern(ReadConcern::majority());
-        let mut found = summing.await.map_err(|error| self.too_long(error))?;
-        self.sum_of(collection.name(), found.try_next().await?)
+        let found = summing.session(&mut *session).await;
+        let mut found = found.map_err(|error| self.too_long(error))?;
+        self.sum_of(collection.name(), found.next(session).await.transpose()?)
     }
 
     fn aggregate<'t>(
@@ -112,9 +134,9 @@ impl<'a> Summing<'a> {
         if fault_of(&error) != Fault::TooMuch {
             return Halt::Driver(error);
         }
-        let problem = "what was booked before `from` is too much to be summed at once, and no worker \
-                       has summed it up yet: let a worker run for some minutes, or leave `from` out \
-                       and go on from page to page";
+        let problem = "what was booked before `from` is too much to be summed at once, and workers have \
+                       not summed it up yet: ask again later while a worker runs, or leave `from` \
+                       out and go on from page to page";
         Halt::Answer(Error::refused(self.account, problem))
     }
 }

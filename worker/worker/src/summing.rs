@@ -1,0 +1,44 @@
+//! Summing up lines of the journal, for statements.
+//!
+//! Owns when it is done: nobody waits for it. Several workers that sum up the same hinder nobody, and
+//! whoever finds that another one is at it leaves it to that one for a while. Where it fails,
+//! statements read lines, and a failure that lasts is told once.
+
+use std::time::Duration;
+
+use ledger::retry::jitter;
+use mongo::{SETTLED_MS, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::components::pause;
+
+/// How often to look for lines that have settled.
+const EVERY: Duration = Duration::from_secs(16);
+
+/// The pause between two attempts while more is waiting.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Sums up again and again until `stop`.
+pub(crate) async fn sum_up(store: Store, stop: CancellationToken) {
+    let (mut wait, mut told) = (EVERY.mul_f64(jitter()), None);
+    while pause(&stop, wait).await {
+        let Some(summed) = stop.run_until_cancelled(store.sum_up(SETTLED_MS)).await else { return };
+        wait = match summed {
+            Ok(summed) if summed.is_behind => PAUSE,
+            Ok(_) => EVERY.mul_f64(0.5 + jitter()),
+            Err(error) => {
+                let message = error.to_string();
+                if error.passes() || told.as_ref() == Some(&message) {
+                    tracing::debug!(error = message, "summing up lines later");
+                } else {
+                    tracing::warn!(
+                        error = message,
+                        "can't sum up lines: statements with `from` read them one by one"
+                    );
+                    told = Some(message);
+                }
+                EVERY.mul_f64(0.5 + jitter())
+            }
+        };
+    }
+}
