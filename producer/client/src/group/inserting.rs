@@ -99,8 +99,9 @@ impl Inserting {
             };
             piece.tries += 1;
             piece.open = piece.open.or(error.effect);
-            let over = error.fault == Fault::Passing && patience.is_over();
-            match next(error.fault, piece.orders.len(), piece.tries, over) {
+            let fault = kind(&error, piece.orders.len());
+            let over = fault == Fault::Passing && patience.is_over();
+            match next(fault, piece.orders.len(), piece.tries, over) {
                 Next::Again => {
                     patience.wait(&error, piece.tries, &self.servers).await;
                     pieces.push_front(piece);
@@ -276,6 +277,16 @@ enum Next {
     GiveUp,
 }
 
+/// The kind of a failure for a piece of so many orders. What took too long may have had its effect,
+/// and smaller pieces may do; but one order that took too long says nothing against it: the server
+/// is slow, for example because it waits for a majority.
+fn kind(error: &LedgerError, orders: usize) -> Fault {
+    match (error.fault, error.effect, orders) {
+        (Fault::TooMuch, Effect::Unknown, ..=1) => Fault::Passing,
+        (fault, ..) => fault,
+    }
+}
+
 fn next(fault: Fault, orders: usize, tries: u32, patience_is_over: bool) -> Next {
     match (fault, orders) {
         (Fault::Denied, _) => Next::GiveUp,
@@ -376,5 +387,13 @@ mod tests {
         }
         assert_eq!(next(Fault::Passing, 1_000, 1, true), Next::GiveUp);
         assert_eq!(next(Fault::Refused, 1_000, 1, true), Next::Halve, "it does not wait");
+    }
+
+    #[test]
+    fn one_order_that_took_too_long_is_not_refused_and_one_that_is_too_large_is() {
+        let slow = LedgerError { fault: Fault::TooMuch, ..LedgerError::passing("insert", "slow") };
+        let large = LedgerError { effect: Effect::None, ..slow.clone() };
+        assert_eq!((kind(&slow, 1), kind(&slow, 2)), (Fault::Passing, Fault::TooMuch));
+        assert_eq!((kind(&large, 1), kind(&large, 2)), (Fault::TooMuch, Fault::TooMuch));
     }
 }

@@ -121,7 +121,7 @@ async fn the_sum_before_a_moment_is_the_same_from_sums_as_from_lines() {
         })
         .collect();
     // Moments of lines, and those beside them.
-    let moments = all.iter().step_by(97).flat_map(|(at, _)| [at - 1, *at, at + 1]);
+    let moments = all.iter().step_by(300).flat_map(|(at, _)| [at - 1, *at, at + 1]);
     asked.extend(moments.map(|at| (account(numbers.next(700)), at)));
     let expected = |account: &str, from: ServerMs| -> i64 {
         let before = all.iter().filter(|(at, _)| *at < from);
@@ -150,7 +150,8 @@ async fn the_sum_before_a_moment_is_the_same_from_sums_as_from_lines() {
     assert!(highest.windows(2).any(|pair| of(&pair[0]) == of(&pair[1])), "all accounts in one");
     // Nothing that may still change is summed up.
     let lowest = sums(&world, doc! { "level": 1_i64 }).await;
-    assert!(lowest.iter().all(|sum| of(sum) + 8_000 <= now - SETTLED_MS));
+    let later = world.store.server_now().await.expect("MongoDB is there");
+    assert!(lowest.iter().all(|sum| of(sum) + 8_000 <= later - SETTLED_MS));
     assert_eq!(named(&world).await, [""; 0]);
 
     // However many lines there are, a statement reads few documents, by the indexes.
@@ -196,7 +197,9 @@ async fn the_sum_before_a_moment_is_the_same_from_sums_as_from_lines() {
     assert_eq!(named(&world).await, [""; 0]);
     let (was, lives) = (first.into_values().next().expect("a life"), of_lives().await);
     assert_eq!((lives.len(), before.len()), (2, was.len()));
-    assert!(lives.into_values().any(|sums| sums == was), "the same lines, the same sums");
+    // Meanwhile more lines have settled.
+    let has_all = |sums: &Vec<Document>| was.iter().all(|sum| sums.contains(sum));
+    assert!(lives.values().any(has_all), "the same lines, the same sums");
     world.finish().await;
 }
 
@@ -222,7 +225,7 @@ async fn a_worker_sums_up_and_an_audit_names_each_sum_that_is_wrong() {
         let wrong = sums(&world, doc! { "level": level }).await.swap_remove(0);
         let id = wrong.get("_id").expect("an _id");
         let changes =
-            [doc! { "$set": { "nets.0": -6_i64 } }, doc! { "$set": { "accounts.0": "c" } }];
+            [doc! { "$set": { "nets.0": -6_i64 } }, doc! { "$set": { "accounts.0": "0" } }];
         for changed in changes {
             all.update_one(doc! { "_id": id }, changed).await.expect("MongoDB is there");
             let named = named(&world).await;
