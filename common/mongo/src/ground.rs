@@ -182,7 +182,7 @@ fn written(collection: &str) -> Written {
         ),
         EVENTS => (&["done", "canceled"], &["_id", "kind", "dueAt", "numbered", "refusals"]),
         ORDER => (&["lines", "ends"], &["_id", "kind"]),
-        SUMS => (&["accounts", "nets"], &["_id", "kind", "level", "from"]),
+        SUMS => (&["accounts", "nets"], &["_id", "kind", "life", "level", "from"]),
         NOTES => (&[], &["_id", "kind", "code", "message", "at"]),
         WORKERS => {
             (&["latency", "alone"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"])

@@ -259,12 +259,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A line of which somebody knows that it makes no sense.
-pub(super) fn what_is_wrong(document: &RawDocument, problem: String) -> BadLine {
-    bad(document, problem)
-}
-
-fn bad(document: &RawDocument, problem: String) -> BadLine {
+/// A line, or a sum of lines, that makes no sense.
+pub(super) fn bad(document: &RawDocument, problem: String) -> BadLine {
     let id = document.get("_id").ok().flatten().unwrap_or(RawBsonRef::Undefined);
     BadLine { id: shown(id.into()), problem }
 }

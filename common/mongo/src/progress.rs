@@ -15,6 +15,7 @@ use super::open::Place;
 use super::own::SWEEP_PROGRESS;
 use super::raw::raw_id;
 use super::read::cstr;
+use super::write::none_refused;
 use super::{MongoOutbox, Store};
 
 /// The `_id` of the document.
@@ -99,10 +100,7 @@ impl MongoOutbox {
         below: (Below, Option<&Place>),
     ) -> Result<(), LedgerError> {
         let written = self.store.change("progress", PROGRESS, vec![advance(mark, below)]).await?;
-        match written.refused.into_iter().next() {
-            None => Ok(()),
-            Some(refused) => Err(LedgerError::lasting("progress", refused.problem)),
-        }
+        none_refused("progress", written.refused)
     }
 }
 

@@ -136,10 +136,29 @@ impl Store {
     }
 
     /// The same command with limit, name and read concern.
-    pub(super) fn reading(&self, operation: &str, mut command: RawDocumentBuf) -> RawDocumentBuf {
+    pub(super) fn reading(&self, operation: &str, command: RawDocumentBuf) -> RawDocumentBuf {
+        self.reading_at(operation, command, self.read_concern())
+    }
+
+    /// The same for a primary that makes sure that it still is the primary. The command may find
+    /// one document only.
+    pub(super) fn reading_surely(
+        &self,
+        operation: &str,
+        command: RawDocumentBuf,
+    ) -> RawDocumentBuf {
+        self.reading_at(operation, command, rawdoc! { "level": "linearizable" })
+    }
+
+    fn reading_at(
+        &self,
+        operation: &str,
+        mut command: RawDocumentBuf,
+        read_concern: RawDocumentBuf,
+    ) -> RawDocumentBuf {
         command.append(cstr("maxTimeMS"), self.op_limit_ms());
         command.append(cstr("comment"), format!("tandem {operation}"));
-        command.append(cstr("readConcern"), self.read_concern());
+        command.append(cstr("readConcern"), read_concern);
         command
     }
 

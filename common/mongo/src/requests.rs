@@ -26,6 +26,7 @@ use super::names::REQUESTS;
 use super::native::Halt;
 use super::own::REQUEST;
 use super::read::Fields;
+use super::write::none_refused;
 use super::{Store, fault};
 
 const OPERATION: &str = "request";
@@ -95,20 +96,16 @@ impl Store {
             document.extend(about);
             document.extend(doc! { "content": &under.content, "accepted": [], "version": 1_i64 });
             let left = self.insert(REQUESTS, &[document]).await?;
-            return match left.refused.into_iter().chain(left.taken).next() {
-                Some(refused) => Err(LedgerError::lasting(OPERATION, refused.problem)),
-                None => Ok(left.existing.is_empty()),
-            };
+            none_refused(OPERATION, left.refused.into_iter().chain(left.taken))?;
+            return Ok(left.existing.is_empty());
         };
         let statement = doc! {
             "q": { "_id": &under.request, "kind": REQUEST.condition(), "version": seen.version },
             "u": { "$set": { "content": &under.content }, "$inc": { "version": 1_i64 } },
         };
         let written = self.change(OPERATION, REQUESTS, vec![statement]).await?;
-        match written.refused.into_iter().next() {
-            Some(refused) => Err(LedgerError::lasting(OPERATION, refused.problem)),
-            None => Ok(written.count == 1),
-        }
+        none_refused(OPERATION, written.refused)?;
+        Ok(written.count == 1)
     }
 }
 

@@ -44,8 +44,8 @@ impl Action {
 /// The actions on the documents of one collection.
 pub(super) type Privilege = (&'static str, &'static [Action]);
 
-/// A worker inserts only lines, pages of their order, sums, notes, due events, how far it has swept and
-/// what it says of itself. Whether it may is asked by an upsert, for which the server wants both
+/// A worker inserts only lines, pages of their order, sums, notes, due events, how far it has swept
+/// and what it says of itself. Whether it may is asked by an upsert, for which the server wants both
 /// rights.
 pub(super) const OF_A_WORKER: [Privilege; 10] = [
     (ACCOUNTS, &[Find, Update]),

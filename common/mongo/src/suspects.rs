@@ -14,6 +14,7 @@ use super::Store;
 use super::names::WORKERS;
 use super::own::WORKER;
 use super::raw::number;
+use super::write::none_refused;
 
 const OPERATION: &str = "alone";
 
@@ -70,10 +71,7 @@ impl Store {
         update.extend(change);
         let statement = doc! { "q": WORKER.named(worker), "u": update, "upsert": true };
         let written = self.change(OPERATION, WORKERS, vec![statement]).await?;
-        match written.refused.into_iter().next() {
-            Some(refused) => Err(LedgerError::lasting(OPERATION, refused.problem)),
-            None => Ok(()),
-        }
+        none_refused(OPERATION, written.refused)
     }
 
     async fn count_notes(&self, id: &TransactionId) -> Result<u32, LedgerError> {

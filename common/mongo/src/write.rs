@@ -308,3 +308,15 @@ pub(super) fn together(count: usize) -> Vec<Vec<usize>> {
 pub(super) fn each_alone(items: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
     items.map(|item| vec![item]).collect()
 }
+
+/// An error if the server has refused to write a document, for who writes none that others have
+/// made.
+pub(super) fn none_refused(
+    operation: &'static str,
+    refused: impl IntoIterator<Item = Refused>,
+) -> Result<(), LedgerError> {
+    match refused.into_iter().next() {
+        None => Ok(()),
+        Some(refused) => Err(LedgerError::lasting(operation, refused.problem)),
+    }
+}

@@ -28,7 +28,7 @@ use super::failed;
 use super::findings::{Findings, Rule};
 use super::lines::{self, Entry, Written, line_of};
 use super::order::Order;
-use super::progress::{BATCH, ReadCount};
+use super::progress::{AFTER_TRANSACTIONS, BATCH, ReadCount};
 use super::raw::{id_of, state_of};
 use super::shared::Collections;
 use super::sums::Sums;
@@ -67,8 +67,8 @@ impl Journal {
         let probe = journal.find_one(doc! {}).projection(doc! { "_id": 1 });
         probe.await.map_err(failed)?;
         let order = Order::open(store).await.map_err(failed)?;
-        let sums = Sums::open(store).await.map_err(failed)?;
-        let session = store.database().client().start_session().await.map_err(failed)?;
+        let mut session = store.database().client().start_session().await.map_err(failed)?;
+        let sums = Sums::open(store, &mut session).await.map_err(failed)?;
         Ok(Journal {
             journal,
             store: store.clone(),
@@ -109,7 +109,7 @@ impl Journal {
         let find = self.journal.find(all_lines()).batch_size(BATCH);
         let mut cursor = find.session(&mut self.session).await?;
         while cursor.advance(&mut self.session).await? {
-            told.one("accounts, transactions and lines");
+            told.one(AFTER_TRANSACTIONS);
             self.line(cursor.current(), books, moments);
             if self.differing.is_enough() {
                 self.look(books.findings()).await?;

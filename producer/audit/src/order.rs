@@ -83,13 +83,10 @@ impl Order {
         told: &mut ReadCount<'_>,
     ) -> Result<(), DriverError> {
         let pages: Collection<Document> = store.database().collection(ORDER);
-        let find = pages.find(all_pages()).sort(doc! { "_id": 1 }).batch_size(BATCH);
-        let mut cursor = find.session(&mut *session).await?;
+        let find = pages.find(all_pages()).sort(doc! { "_id": 1 });
         let (mut next, mut unmet) = (Some(1), Vec::new());
-        while cursor.advance(session).await? {
-            told.one("accounts, transactions and lines");
-            next = self.page(cursor.current(), next, &mut unmet, findings);
-        }
+        let take = |page: &RawDocument| next = self.page(page, next, &mut unmet, findings);
+        told.each(find, session, take).await?;
         let journal = store.database().collection(JOURNAL);
         for some in unmet.chunks(LINES_AT_ONCE) {
             look(&journal, session, some, findings).await?;

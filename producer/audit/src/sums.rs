@@ -19,7 +19,7 @@ use mongodb::{ClientSession, Collection};
 
 use super::findings::{Findings, Rule};
 use super::lines::{Entry, Written};
-use super::progress::{BATCH, ReadCount};
+use super::progress::ReadCount;
 use super::tallies::Hashing;
 
 /// A piece of time: its level and its beginning.
@@ -37,8 +37,8 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Nothing was read yet. A right that is missing shows here.
-    pub async fn open(store: &Store) -> Result<Sums, DriverError> {
-        let reach = reach(&of(store), None).await?;
+    pub async fn open(store: &Store, session: &mut ClientSession) -> Result<Sums, DriverError> {
+        let reach = reach(&of(store), session).await?;
         Ok(Sums { reach, ..Sums::default() })
     }
 
@@ -72,14 +72,10 @@ impl Sums {
         told: &mut ReadCount<'_>,
     ) -> Result<(), DriverError> {
         let sums = of(store);
-        let find = sums.find(self.reach.sums()).batch_size(BATCH);
-        let mut cursor = find.session(&mut *session).await?;
-        while cursor.advance(session).await? {
-            told.one("accounts, transactions and lines");
-            self.sum(cursor.current(), findings);
-        }
+        let find = sums.find(self.reach.sums());
+        told.each(find, session, |sum| self.sum(sum, findings)).await?;
         // Where somebody has begun another life meanwhile, sums of this one may be gone.
-        if reach(&sums, Some(session)).await?.goes_on_as(&self.reach) {
+        if reach(&sums, session).await?.goes_on_as(&self.reach) {
             self.close(findings);
         }
         Ok(())
@@ -137,13 +133,10 @@ fn of(store: &Store) -> Collection<RawDocumentBuf> {
 
 async fn reach(
     sums: &Collection<RawDocumentBuf>,
-    session: Option<&mut ClientSession>,
+    session: &mut ClientSession,
 ) -> Result<Reach, DriverError> {
     let find = sums.find_one(Reach::filter()).read_concern(ReadConcern::majority());
-    let reach = match session {
-        Some(session) => find.session(session).await?,
-        None => find.await?,
-    };
+    let reach = find.session(session).await?;
     Ok(reach.map(|reach| Reach::read(&reach)).unwrap_or_default())
 }
 

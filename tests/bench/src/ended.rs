@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::contender::Contender;
 use super::endurance::{self, Watched};
 use super::field::Field;
-use super::inserted::{Took, took};
+use super::inserted::{Took, timed, took};
 use super::source::Source;
 use super::statements::{self, Statements};
 use super::workload::Workload;
@@ -158,13 +158,7 @@ async fn pages(
     after: impl Fn() -> u64,
     filter: &EndFilter,
 ) -> Result<Took, String> {
-    let mut all = Vec::new();
-    for _ in 0..PAGES {
-        let begun = Instant::now();
-        page(client, after(), filter).await?;
-        all.push(begun.elapsed());
-    }
-    Ok(took(all))
+    timed(PAGES, async || page(client, after(), filter).await).await
 }
 
 /// Reads so many from the beginning on; returns how many it has read.

@@ -204,6 +204,20 @@ pub(super) fn took(mut all: Vec<Duration>) -> Took {
     Took { p50_ms: at(50), p99_ms: at(99) }
 }
 
+/// How long each of so many calls takes, one after the other.
+pub(super) async fn timed<T>(
+    count: usize,
+    mut call: impl AsyncFnMut() -> Result<T, String>,
+) -> Result<Took, String> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let begun = Instant::now();
+        call().await?;
+        all.push(begun.elapsed());
+    }
+    Ok(took(all))
+}
+
 fn median_s(mut all: Vec<Duration>) -> f64 {
     all.sort_unstable();
     percentile(&all, 50).map_or(0.0, |took| took.as_secs_f64())

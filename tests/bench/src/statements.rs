@@ -1,8 +1,8 @@
 //! Statements when the ledger is long: a page with the balance at its beginning.
 //!
 //! What is measured: pages of fifty entries from a random moment on, of an account that half of all
-//! transfers pay to, and of others; and the same from a moment within the last minutes, before whose
-//! lines are summed up.
+//! transfers pay to, and of others; and the same from a moment within the last minutes, while their
+//! lines are not summed up yet.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,7 +11,7 @@ use mongo::SETTLED_MS;
 use serde::{Deserialize, Serialize};
 
 use super::field::Field;
-use super::inserted::{Took, took};
+use super::inserted::{Took, timed};
 
 /// Entries of a page.
 const PAGE: u32 = 50;
@@ -72,14 +72,12 @@ async fn pages(
     (begin, end): (SystemTime, SystemTime),
 ) -> Result<Took, String> {
     let span = end.duration_since(begin).unwrap_or_default();
-    let mut all = Vec::new();
-    for _ in 0..count {
+    timed(count, async || {
         let from = begin + span.mul_f64(rand::random_range(0.0..1.0));
         let period = Period { from: Some(from), to: None };
-        let (account, asked) = (account(), Instant::now());
+        let account = account();
         let page = client.statement(&account, &period, PAGE, None).await;
-        page.map_err(|error| format!("a statement of {account}: {error}"))?;
-        all.push(asked.elapsed());
-    }
-    Ok(took(all))
+        page.map_err(|error| format!("a statement of {account}: {error}"))
+    })
+    .await
 }

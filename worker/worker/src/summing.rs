@@ -1,7 +1,7 @@
 //! Summing up lines of the journal, for statements.
 //!
-//! Owns when it is done: nobody waits for it. Several workers that sum up the same hinder nobody, and
-//! whoever finds that another one is at it leaves it to that one for a while. Where it fails,
+//! Owns when it is done: nobody waits for it. Several workers that sum up the same hinder nobody,
+//! and whoever finds that another one is at it leaves it to that one for a while. Where it fails,
 //! statements read lines, and a failure that lasts is told once.
 
 use std::time::Duration;
@@ -23,22 +23,17 @@ pub(crate) async fn sum_up(store: Store, stop: CancellationToken) {
     let (mut wait, mut told) = (EVERY.mul_f64(jitter()), None);
     while pause(&stop, wait).await {
         let Some(summed) = stop.run_until_cancelled(store.sum_up(SETTLED_MS)).await else { return };
-        wait = match summed {
-            Ok(summed) if summed.is_behind => PAUSE,
-            Ok(_) => EVERY.mul_f64(0.5 + jitter()),
-            Err(error) => {
-                let message = error.to_string();
-                if error.passes() || told.as_ref() == Some(&message) {
-                    tracing::debug!(error = message, "summing up lines later");
-                } else {
-                    tracing::warn!(
-                        error = message,
-                        "can't sum up lines: statements with `from` read them one by one"
-                    );
-                    told = Some(message);
-                }
-                EVERY.mul_f64(0.5 + jitter())
-            }
-        };
+        let is_behind = summed.as_ref().is_ok_and(|summed| summed.is_behind);
+        wait = if is_behind { PAUSE } else { EVERY.mul_f64(0.5 + jitter()) };
+        let Err(error) = summed else { continue };
+        let message = error.to_string();
+        if error.passes() || told.as_ref() == Some(&message) {
+            tracing::debug!(%error, "summing up lines later");
+        } else {
+            tracing::warn!(
+                %error, "can't sum up lines: statements with `from` read them one by one"
+            );
+            told = Some(message);
+        }
     }
 }

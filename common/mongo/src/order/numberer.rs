@@ -14,6 +14,7 @@ use mongodb::bson::{RawDocument, rawdoc};
 use super::{Ends, page};
 use crate::names::{EVENTS, ORDER};
 use crate::own::DUE_EVENTS;
+use crate::write::none_refused;
 use crate::{Store, due, raw_id};
 
 /// The most lines of a page.
@@ -59,9 +60,7 @@ impl Numberer {
             }
             let some = &left[..left.len().min(LINES_MAX)];
             let inserted = self.store.insert(ORDER, &[page(next, some)]).await?;
-            if let Some(refused) = inserted.refused.into_iter().next() {
-                return Err(LedgerError::lasting(OPERATION, refused.problem));
-            }
+            none_refused(OPERATION, inserted.refused)?;
             if inserted.existing.is_empty() && inserted.taken.is_empty() {
                 next += some.iter().map(|line| u64::from(line.count)).sum::<u64>();
                 self.next.store(next, Ordering::Relaxed);

@@ -8,12 +8,10 @@
 
 use ledger::event::Ended;
 use ledger::{LedgerError, ServerMs};
-use mongodb::bson::rawdoc;
 
 use super::{Ends, LAST, Page, find_pages};
 use crate::Store;
 use crate::names::{JOURNAL, ORDER};
-use crate::read::cstr;
 
 /// How many pages a reader takes at a time.
 const PAGES_AT_ONCE: i64 = 200;
@@ -73,10 +71,7 @@ impl Store {
     /// The same, from a primary that has made sure that it still is the primary.
     async fn surely_last_number(&self) -> Result<u64, LedgerError> {
         const OPERATION: &str = "read the order";
-        let mut find = find_pages(LAST, -1, 1);
-        find.append(cstr("maxTimeMS"), self.op_limit_ms());
-        find.append(cstr("comment"), format!("tandem {OPERATION}"));
-        find.append(cstr("readConcern"), rawdoc! { "level": "linearizable" });
+        let find = self.reading_surely(OPERATION, find_pages(LAST, -1, 1));
         let last = self.cursor(OPERATION, find, Page::from_raw).await?.pop();
         Ok(last.map_or(0, |page| page.next() - 1))
     }

@@ -3,8 +3,8 @@
 //! Owns the collection `tandem.sums`, from which the sum before a moment is read without all lines
 //! of an account. Time is cut into pieces of five *levels*: of eight seconds, and of sixteen pieces
 //! of the level below. So a year before a moment is at most sixteen pieces of each level, some
-//! dozens of the highest one, and the lines of some seconds, or of those minutes that are not summed
-//! up yet.
+//! dozens of the highest one, and the lines of some seconds, or of those minutes that are not
+//! summed up yet.
 //!
 //! ```text
 //! { _id: "sum-<life>-1-000001764000000000-000000", kind, life, level, from,
@@ -12,13 +12,14 @@
 //! { _id: "reach", kind, life, level1: moment, level2: moment… }
 //! ```
 //!
-//! A sum has up to [`ACCOUNTS_MAX`] accounts, sorted by name; a piece of time has as many sums as it
-//! needs, and none where nothing was booked. The reach says how far each level is complete. Promises
-//! that a sum is written once, after its lines can't change any more, and that the reach moves only
-//! after all that it covers is durable. So a reader who has read the reach misses nothing, and
-//! several workers may sum up at once: they write the same. Nothing else depends on the collection.
-//! Who deletes the reach loses nothing but time: another life begins, and sums of lives before it are
-//! never read again.
+//! A sum has up to [`ACCOUNTS_MAX`] accounts, sorted by name; a piece of time has as many sums as
+//! it needs, and none where nothing was booked. The reach says how far each level is complete.
+//! Promises that a sum is written once, after its lines can't change any more, and that the reach
+//! moves only after all that it covers is durable. So a reader who has read the reach misses
+//! nothing, and several workers may sum up at once: they write the same. Nothing else depends on
+//! the collection.
+//! Who deletes the reach loses nothing but time: another life begins, and sums of lives before it
+//! are never read again.
 //!
 //! Fails with an error of the command. Then some sums are there that the reach does not cover yet,
 //! and the next attempt finds them.

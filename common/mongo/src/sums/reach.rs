@@ -15,6 +15,7 @@ use super::super::names::SUMS;
 use super::super::own::SUM;
 use super::super::raw::raw_id;
 use super::super::read::cstr;
+use super::super::write::none_refused;
 use super::{Level, OPERATION, WIDTHS_MS};
 
 /// The `_id` of the document.
@@ -103,7 +104,7 @@ impl Reach {
 }
 
 impl PieceSums {
-    /// The filter for the sums of an account. Each such filter is one range of the index by account.
+    /// The filter for the sums of an account: one range of the index by account.
     #[must_use]
     pub fn filter_of(&self, account: &str) -> Document {
         let [from, to] = [self.from, self.to].map(DateTime::from_millis);
@@ -127,11 +128,7 @@ impl Store {
         }
         let life = ObjectId::new().to_hex();
         let begun = doc! { "_id": ID, "kind": SUM.kind, "life": &life };
-        let inserted = self.insert(SUMS, &[begun]).await?;
-        if let Some(refused) = inserted.refused.into_iter().chain(inserted.taken).next() {
-            return Err(LedgerError::lasting(OPERATION, refused.problem));
-        }
-        if inserted.existing.is_empty() {
+        if self.insert_sums(&[begun]).await? {
             return Ok(Reach { life, ..Reach::default() });
         }
         // Somebody else was first, or it is not Tandem's.
@@ -148,10 +145,8 @@ impl Store {
             "filter": SUM.with_id(raw_id(ID)),
             "limit": 1_i64,
             "singleBatch": true,
-            "maxTimeMS": self.op_limit_ms(),
-            "comment": format!("tandem {OPERATION}"),
-            "readConcern": { "level": "linearizable" },
         };
+        let find = self.reading_surely(OPERATION, find);
         let database = self.database.clone();
         let reading = async move { database.run_raw_command(find).await };
         let reply = self.limited(OPERATION, reading).await?;
@@ -171,9 +166,7 @@ impl Store {
         to: ServerMs,
     ) -> Result<bool, LedgerError> {
         let written = self.change(OPERATION, SUMS, vec![extension(reach, level, to)]).await?;
-        if let Some(refused) = written.refused.into_iter().next() {
-            return Err(LedgerError::lasting(OPERATION, refused.problem));
-        }
+        none_refused(OPERATION, written.refused)?;
         reach.set(level, Some(to));
         Ok(written.count > 0)
     }

@@ -2,7 +2,7 @@
 //!
 //! Promises that what is written is complete and right when the reach says so: a piece is summed
 //! only after all that it is made of can't change any more, and all of its sums are durable before
-//! the reach moves. It reads each line once, and each sum once for the level above, a few at a time.
+//! the reach moves. Reads each line once, and each sum once for the level above, a few at a time.
 //! Memory holds the accounts of eight seconds, and of higher levels some thousands. Fails with an
 //! error of the command, and where a line or a sum makes no sense. Then the reach stays before it,
 //! and statements read lines from there on.
@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use ledger::{LedgerError, ServerMs};
-use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf, rawdoc};
+use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::super::Store;
-use super::super::lines::{BadLine, nanos_of_net, what_is_wrong};
+use super::super::lines::{self, BadLine, nanos_of_net};
 use super::super::names::{BY_TIME, JOURNAL, SUMS};
 use super::super::own::{LINE, SUM};
 use super::super::read::cstr;
+use super::super::write::none_refused;
 use super::{ACCOUNTS_MAX, Level, Nets, OPERATION, RATIO, Reach, document, key};
 
 /// The most pieces of a level that are summed at once.
@@ -114,7 +115,7 @@ impl Store {
         Ok(true)
     }
 
-    /// The beginning of the first piece after the reach that is not empty, and ends before a moment.
+    /// The beginning of the first piece after the reach that is not empty and ends before a moment.
     async fn next_piece(
         &self,
         reach: &Reach,
@@ -145,13 +146,11 @@ impl Store {
         writing.write(None).await
     }
 
-    /// Writes sums where they are not there yet.
-    async fn insert_sums(&self, sums: &[mongodb::bson::Document]) -> Result<(), LedgerError> {
+    /// Writes documents where they are not there yet; says whether none of them was.
+    pub(super) async fn insert_sums(&self, sums: &[Document]) -> Result<bool, LedgerError> {
         let inserted = self.insert(SUMS, sums).await?;
-        match inserted.refused.into_iter().chain(inserted.taken).next() {
-            None => Ok(()),
-            Some(refused) => Err(LedgerError::lasting(OPERATION, refused.problem)),
-        }
+        none_refused(OPERATION, inserted.refused.into_iter().chain(inserted.taken))?;
+        Ok(inserted.existing.is_empty())
     }
 }
 
@@ -249,7 +248,7 @@ fn add(sums: &mut Nets, nets: Vec<(String, i128)>) -> Result<(), LedgerError> {
 
 /// What a line or a sum says of each account, sorted by name.
 fn nets_of(document: &RawDocument) -> Result<Vec<(String, i128)>, BadLine> {
-    let bad = |problem: &str| what_is_wrong(document, problem.to_owned());
+    let bad = |problem: &str| lines::bad(document, problem.to_owned());
     let list = |field| document.get_array(field).ok();
     let (Some(accounts), Some(nets)) = (list("accounts"), list("nets")) else {
         return Err(bad("its `accounts` and `nets` are not both lists"));

@@ -12,56 +12,11 @@ use crate::tokens::Scope;
 use crate::view::{Account, NewAccount};
 
 pub(super) fn all() -> Vec<Operation> {
-    let change = |path, name, run: Run, summary| {
-        post(path, name, run)
-            .about(summary, "Doing it again changes nothing.")
-            .needs(Scope::Operate)
-            .gives::<Account>(StatusCode::OK, "The account as it is now")
-            .may(&[Code::NotFound, Code::Refused])
-    };
-    let example = json!({ "account": "alice", "balance": 1000 });
     vec![
-        post("/v1/accounts", "createAccount", |call| Box::pin(accounts::create(call)))
-            .about(
-                "Create an account",
-                "The same again changes nothing. Another opening balance, floor or currency is \
-                 refused.",
-            )
-            .needs(Scope::Operate)
-            .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
-            .gives::<Account>(StatusCode::CREATED, "It is new")
-            .gives::<Account>(StatusCode::OK, "It was there already; this is what it is today")
-            .may(&[Code::Conflict, Code::Refused, Code::NotFound]),
-        get("/v1/accounts", "listAccounts", |call| Box::pin(accounts::list(call)))
-            .about("List accounts, by name", "")
-            .needs(Scope::Read)
-            .params(Param::paged())
-            .gives::<accounts::Accounts>(StatusCode::OK, "A page"),
-        get("/v1/accounts/{id}", "showAccount", |call| Box::pin(accounts::show(call)))
-            .about(
-                "Show an account",
-                "With what may be spent now, and the transactions in flight on it.",
-            )
-            .needs(Scope::Read)
-            .gives::<Account>(StatusCode::OK, "The account")
-            .may(&[Code::NotFound]),
-        get("/v1/accounts/{id}/statement", "statement", |call| Box::pin(accounts::statement(call)))
-            .about(
-                "Show what has happened to an account",
-                "Its transactions that are done, in the order in which they were booked, with the \
-                 running balance. A page may have fewer items than `limit`, or none, and still a \
-                 `next`: what was booked a few seconds ago may not be certain yet. What was booked \
-                 before `from` is read from sums that workers make of all that is older than some \
-                 minutes.",
-            )
-            .needs(Scope::Read)
-            .params([
-                Param::moment("from", "Only what was booked then or later"),
-                Param::moment("to", "Only what was booked before"),
-            ])
-            .params(Param::paged())
-            .gives::<accounts::Statement>(StatusCode::OK, "A page of the statement")
-            .may(&[Code::NotFound, Code::Refused, Code::Lacking]),
+        create(),
+        list(),
+        show(),
+        statement(),
         change(
             "/v1/accounts/{id}/freeze",
             "freeze",
@@ -81,4 +36,66 @@ pub(super) fn all() -> Vec<Operation> {
             "Refuse postings for good, with nothing left on it",
         ),
     ]
+}
+
+fn create() -> Operation {
+    let example = json!({ "account": "alice", "balance": 1000 });
+    post("/v1/accounts", "createAccount", |call| Box::pin(accounts::create(call)))
+        .about(
+            "Create an account",
+            "The same again changes nothing. Another opening balance, floor or currency is \
+                 refused.",
+        )
+        .needs(Scope::Operate)
+        .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
+        .gives::<Account>(StatusCode::CREATED, "It is new")
+        .gives::<Account>(StatusCode::OK, "It was there already; this is what it is today")
+        .may(&[Code::Conflict, Code::Refused, Code::NotFound])
+}
+
+fn list() -> Operation {
+    get("/v1/accounts", "listAccounts", |call| Box::pin(accounts::list(call)))
+        .about("List accounts, by name", "")
+        .needs(Scope::Read)
+        .params(Param::paged())
+        .gives::<accounts::Accounts>(StatusCode::OK, "A page")
+}
+
+fn show() -> Operation {
+    get("/v1/accounts/{id}", "showAccount", |call| Box::pin(accounts::show(call)))
+        .about(
+            "Show an account",
+            "With what may be spent now, and the transactions in flight on it.",
+        )
+        .needs(Scope::Read)
+        .gives::<Account>(StatusCode::OK, "The account")
+        .may(&[Code::NotFound])
+}
+
+fn statement() -> Operation {
+    get("/v1/accounts/{id}/statement", "statement", |call| Box::pin(accounts::statement(call)))
+        .about(
+            "Show what has happened to an account",
+            "Its transactions that are done, in the order in which they were booked, with the \
+                 running balance. A page may have fewer items than `limit`, or none, and still a \
+                 `next`: what was booked a few seconds ago may not be certain yet. What was booked \
+                 before `from` is read from sums that workers make of all that is older than some \
+                 minutes.",
+        )
+        .needs(Scope::Read)
+        .params([
+            Param::moment("from", "Only what was booked then or later"),
+            Param::moment("to", "Only what was booked before"),
+        ])
+        .params(Param::paged())
+        .gives::<accounts::Statement>(StatusCode::OK, "A page of the statement")
+        .may(&[Code::NotFound, Code::Refused, Code::Lacking])
+}
+
+fn change(path: &'static str, name: &'static str, run: Run, summary: &'static str) -> Operation {
+    post(path, name, run)
+        .about(summary, "Doing it again changes nothing.")
+        .needs(Scope::Operate)
+        .gives::<Account>(StatusCode::OK, "The account as it is now")
+        .may(&[Code::NotFound, Code::Refused])
 }

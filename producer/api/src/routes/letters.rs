@@ -54,15 +54,15 @@ pub(super) fn all() -> Vec<Operation> {
             .needs(Scope::Operate)
             .params([Param::limit()])
             .gives::<parked::AllParked>(StatusCode::OK, "The parked transactions"),
-        in_two_steps(post("/v1/parked/{id}/replay", "replayParked", |call| {
+        in_two_steps("/v1/parked/{id}/replay", "replayParked", |call| {
             Box::pin(parked::replay(call))
-        }))
+        })
         .about("Bring a parked transaction back", "Do it when what was wrong is mended.")
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::Refused]),
-        in_two_steps(post("/v1/parked/{id}/discard", "discardParked", |call| {
+        in_two_steps("/v1/parked/{id}/discard", "discardParked", |call| {
             Box::pin(parked::discard(call))
-        }))
+        })
         .about(
             "Give a parked transaction up",
             "It is canceled, and a worker undoes what it has posted.",

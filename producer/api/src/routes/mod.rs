@@ -49,8 +49,8 @@ fn waiting() -> [Param; 2] {
 }
 
 /// Answers of operations that may begin something: 200 when it has ended, 202 when not.
-fn in_two_steps(operation: Operation) -> Operation {
-    operation
+fn in_two_steps(path: &'static str, name: &'static str, run: Run) -> Operation {
+    post(path, name, run)
         .gives::<Stands>(StatusCode::OK, "It has come to its end; this is its outcome")
         .gives::<Stands>(StatusCode::ACCEPTED, "It is durable and on its way")
         .params(waiting())

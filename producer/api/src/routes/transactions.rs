@@ -36,7 +36,7 @@ fn submit() -> Operation {
         "hold": true, "holdExpiresAt": "2027-11-01T00:00:00Z", "exclusiveKey": "alice-for-bob",
     });
     let key = "Instead of an id in the body: a text of your own, at most 200 bytes, with or without quotes";
-    in_two_steps(post("/v1/transactions", "submit", |call| Box::pin(submissions::submit(call))))
+    in_two_steps("/v1/transactions", "submit", |call| Box::pin(submissions::submit(call)))
         .about(
             "Submit a transaction",
             "It has an id in the body or an Idempotency-Key, and not both. Either lives for ever: the same \
@@ -126,9 +126,9 @@ fn show() -> Operation {
 }
 
 fn cancel() -> Operation {
-    in_two_steps(post("/v1/transactions/{id}/cancel", "cancel", |call| {
+    in_two_steps("/v1/transactions/{id}/cancel", "cancel", |call| {
         Box::pin(transactions::cancel(call))
-    }))
+    })
     .about(
         "Take a transaction back before it is applied",
         "A worker undoes what it has posted. Doing it again changes nothing.",
@@ -138,12 +138,10 @@ fn cancel() -> Operation {
 }
 
 fn release() -> Operation {
-    in_two_steps(post("/v1/transactions/{id}/release", "release", |call| {
-        Box::pin(holds::release(call))
-    }))
-    .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
-    .needs(Scope::Operate)
-    .may(&[Code::NotFound, Code::WrongState, Code::Refused])
+    in_two_steps("/v1/transactions/{id}/release", "release", |call| Box::pin(holds::release(call)))
+        .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
+        .needs(Scope::Operate)
+        .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
 
 fn reschedule() -> Operation {
@@ -164,9 +162,9 @@ fn reschedule() -> Operation {
 }
 
 fn reverse() -> Operation {
-    in_two_steps(post("/v1/transactions/{id}/reverse", "reverse", |call| {
+    in_two_steps("/v1/transactions/{id}/reverse", "reverse", |call| {
         Box::pin(transactions::reverse(call))
-    }))
+    })
     .about(
         "Take an applied transaction back by a new one",
         "The answer is about the new one. Doing it again makes no second one.",
@@ -182,7 +180,7 @@ fn confirm() -> Operation {
         { "account": "bob", "amount": 5 },
         { "account": "carol", "amount": 15 },
     ] });
-    in_two_steps(post("/v1/transactions/{id}/confirm", "confirm", confirm))
+    in_two_steps("/v1/transactions/{id}/confirm", "confirm", confirm)
         .about(
             "Confirm a hold",
             "What is captured is paid, and what is not goes home. Without a body all of it is captured. A \

@@ -38,8 +38,8 @@ impl<'a> Summing<'a> {
     }
 
     /// The sum of what was booked before a moment after which nothing is added to that time any
-    /// more, in units of 10^-9. So it is the same at every moment, and needs no snapshot. `since` is
-    /// the moment of a snapshot: whatever it shows is counted.
+    /// more, in units of 10^-9. So it is the same at every moment, and needs no snapshot. `since`
+    /// is the moment of a snapshot: whatever it shows is counted.
     pub(super) async fn old(&self, before: DateTime, since: Timestamp) -> Result<i128, Halt> {
         // Each read comes after what the one before it has seen, on another primary, too.
         let mut session = self.store.database().client().start_session().await?;

@@ -102,64 +102,90 @@ async fn named(world: &World) -> Vec<String> {
     of_sums.map(ToString::to_string).collect()
 }
 
+/// A ledger with lines of a year, and moments to ask for.
+struct Year {
+    world: World,
+    client: Client,
+    lines: Vec<(ServerMs, BTreeMap<String, i64>)>,
+    /// Accounts, each with a moment.
+    asked: Vec<(String, ServerMs)>,
+}
+
+impl Year {
+    async fn new() -> Year {
+        let world = world_with_history().await;
+        let names: Vec<String> = (0..700).map(account).collect();
+        world.accounts(&names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>()).await;
+        let now = world.store.server_now().await.expect("MongoDB is there");
+        let lines = lines(now);
+        let numbered = (0..).zip(&lines);
+        let documents: Vec<Document> =
+            numbered.map(|(n, (at, booked))| line(&format!("l{n}"), *at, booked)).collect();
+        insert_lines(&world, &documents).await;
+        let mut numbers = Numbers(11);
+        let mut asked: Vec<(String, ServerMs)> = (0..40)
+            .map(|_| {
+                let at = now - numbers.next(YEAR_MS.cast_unsigned()).cast_signed();
+                (account(numbers.next(700)), at)
+            })
+            .collect();
+        // Moments of lines, and those beside them.
+        let moments = lines.iter().step_by(300).flat_map(|(at, _)| [at - 1, *at, at + 1]);
+        asked.extend(moments.map(|at| (account(numbers.next(700)), at)));
+        Year { client: world.client().await, world, lines, asked }
+    }
+
+    fn expected(&self, account: &str, from: ServerMs) -> i64 {
+        let before = self.lines.iter().filter(|(at, _)| *at < from);
+        before.filter_map(|(_, booked)| booked.get(account)).sum()
+    }
+
+    /// Asserts that statements say what the lines say.
+    async fn agrees(&self) {
+        for (account, from) in &self.asked {
+            let expected = Amount::Int(self.expected(account, *from));
+            assert_eq!(opening(&self.client, account, *from).await, expected, "{account} {from}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_sum_before_a_moment_is_the_same_from_sums_as_from_lines() {
-    let world = world_with_history().await;
-    let names: Vec<String> = (0..700).map(account).collect();
-    world.accounts(&names.iter().map(|name| (name.as_str(), 0)).collect::<Vec<_>>()).await;
-    let now = world.store.server_now().await.expect("MongoDB is there");
-    let all = lines(now);
-    let documents: Vec<Document> =
-        (0..).zip(&all).map(|(n, (at, booked))| line(&format!("l{n}"), *at, booked)).collect();
-    insert_lines(&world, &documents).await;
-    let client = world.client().await;
-    let mut numbers = Numbers(11);
-    let mut asked: Vec<(String, ServerMs)> = (0..40)
-        .map(|_| {
-            let at = now - numbers.next(YEAR_MS.cast_unsigned()).cast_signed();
-            (account(numbers.next(700)), at)
-        })
-        .collect();
-    // Moments of lines, and those beside them.
-    let moments = all.iter().step_by(300).flat_map(|(at, _)| [at - 1, *at, at + 1]);
-    asked.extend(moments.map(|at| (account(numbers.next(700)), at)));
-    let expected = |account: &str, from: ServerMs| -> i64 {
-        let before = all.iter().filter(|(at, _)| *at < from);
-        before.filter_map(|(_, booked)| booked.get(account)).sum()
-    };
-    let agrees = async || {
-        for (account, from) in &asked {
-            let expected = Amount::Int(expected(account, *from));
-            assert_eq!(opening(&client, account, *from).await, expected, "{account} {from}");
-        }
-    };
+    let year = Year::new().await;
+    let world = &year.world;
     // Before, in between and after.
     let (mut rounds, mut is_behind) = (0, true);
     while is_behind {
         if rounds % 4 == 0 {
-            agrees().await;
+            year.agrees().await;
         }
         is_behind = world.store.sum_up(SETTLED_MS).await.expect("MongoDB is there").pieces > 0;
         rounds += 1;
     }
-    agrees().await;
+    year.agrees().await;
     assert!(rounds > 3, "{rounds} rounds");
-    let highest = sums(&world, doc! { "level": 5_i64 }).await;
+    let highest = sums(world, doc! { "level": 5_i64 }).await;
     assert!(highest.len() > 20, "{} sums of the highest level", highest.len());
     let of = |sum: &Document| sum.get_datetime("from").expect("a date").timestamp_millis();
     assert!(highest.windows(2).any(|pair| of(&pair[0]) == of(&pair[1])), "all accounts in one");
     // Nothing that may still change is summed up.
-    let lowest = sums(&world, doc! { "level": 1_i64 }).await;
+    let lowest = sums(world, doc! { "level": 1_i64 }).await;
     let later = world.store.server_now().await.expect("MongoDB is there");
     assert!(lowest.iter().all(|sum| of(sum) + 8_000 <= later - SETTLED_MS));
-    assert_eq!(named(&world).await, [""; 0]);
+    assert_eq!(named(world).await, [""; 0]);
+    year.world.finish().await;
+}
 
-    // However many lines there are, a statement reads few documents, by the indexes.
-    change(&world, doc! { "profile": 2, "slowms": 0 }).await;
-    for (account, from) in asked.iter().take(5) {
-        opening(&client, account, *from).await;
+#[tokio::test]
+async fn a_statement_reads_few_documents_by_the_indexes_however_many_lines_there_are() {
+    let year = Year::new().await;
+    let world = &year.world;
+    sum_up(world).await;
+    change(world, doc! { "profile": 2, "slowms": 0 }).await;
+    for (account, from) in year.asked.iter().take(5) {
+        opening(&year.client, account, *from).await;
     }
-    change(&world, doc! { "profile": 0 }).await;
+    change(world, doc! { "profile": 0 }).await;
     let reads = world.store.database().collection::<Document>("system.profile");
     let reads = reads.find(doc! { "command.comment": "tandem statement sum" }).await;
     let reads: Vec<Document> =
@@ -173,44 +199,60 @@ async fn the_sum_before_a_moment_is_the_same_from_sums_as_from_lines() {
         let keys = read.get_i32("keysExamined").expect("a count");
         assert!(is_by_index && is_small && keys < 300, "{read}");
     }
+    year.world.finish().await;
+}
 
-    // Another life: sums of the one before are never read again, whatever they say.
-    let before = sums(&world, doc! { "level": { "$exists": true } }).await;
-    let of_lives = async || {
-        let mut lives: BTreeMap<String, Vec<Document>> = BTreeMap::new();
-        for mut sum in sums(&world, doc! { "level": { "$exists": true } }).await {
-            let life = sum.get_str("life").expect("a text").to_owned();
-            assert!(sum.remove("_id").is_some() && sum.remove("life").is_some());
-            lives.entry(life).or_default().push(sum);
-        }
-        lives
-    };
+/// The sums of each life, without what only says whose they are.
+async fn of_lives(world: &World) -> BTreeMap<String, Vec<Document>> {
+    let mut lives: BTreeMap<String, Vec<Document>> = BTreeMap::new();
+    for mut sum in sums(world, doc! { "level": { "$exists": true } }).await {
+        let life = sum.get_str("life").expect("a text").to_owned();
+        assert!(sum.remove("_id").is_some() && sum.remove("life").is_some());
+        lives.entry(life).or_default().push(sum);
+    }
+    lives
+}
+
+#[tokio::test]
+async fn sums_of_an_earlier_life_are_never_read_again_whatever_they_say() {
+    let year = Year::new().await;
+    let world = &year.world;
+    sum_up(world).await;
+    let before = sums(world, doc! { "level": { "$exists": true } }).await;
     let collection = world.store.database().collection::<Document>(SUMS);
-    let first = of_lives().await;
+    let first = of_lives(world).await;
     collection.delete_one(doc! { "_id": "reach" }).await.expect("MongoDB is there");
-    agrees().await;
+    year.agrees().await;
     let wrong = vec![doc! { "$set": { "nets": { "$map": { "input": "$nets", "in": 7_i64 } } } }];
     collection.update_many(doc! { "level": 1_i64 }, wrong).await.expect("MongoDB is there");
     // Several at once write the same.
-    sum_up(&world).await;
-    agrees().await;
-    assert_eq!(named(&world).await, [""; 0]);
-    let (was, lives) = (first.into_values().next().expect("a life"), of_lives().await);
+    sum_up(world).await;
+    year.agrees().await;
+    assert_eq!(named(world).await, [""; 0]);
+    let (was, lives) = (first.into_values().next().expect("a life"), of_lives(world).await);
     assert_eq!((lives.len(), before.len()), (2, was.len()));
     // Meanwhile more lines have settled.
     let has_all = |sums: &Vec<Document>| was.iter().all(|sum| sums.contains(sum));
     assert!(lives.values().any(has_all), "the same lines, the same sums");
-    world.finish().await;
+    year.world.finish().await;
 }
 
-#[tokio::test]
-async fn a_worker_sums_up_and_an_audit_names_each_sum_that_is_wrong() {
+/// A ledger with two accounts, and lines of these moments before now that each pay 7 from one to
+/// the other; with the moment of now.
+async fn two_accounts(before_ms: impl Iterator<Item = i64>) -> (World, ServerMs) {
     let world = world_with_history().await;
     world.accounts(&[("a", 0), ("b", 0)]).await;
     let now = world.store.server_now().await.expect("MongoDB is there");
     let booked = BTreeMap::from([("a".to_owned(), -7), ("b".to_owned(), 7)]);
-    let old = (0..50).map(|n| line(&format!("l{n}"), now - 3_600_000 - n * 60_000, &booked));
-    insert_lines(&world, &old.collect::<Vec<_>>()).await;
+    let lines: Vec<Document> =
+        (0..).zip(before_ms).map(|(n, ms)| line(&format!("l{n}"), now - ms, &booked)).collect();
+    insert_lines(&world, &lines).await;
+    (world, now)
+}
+
+#[tokio::test]
+async fn a_worker_sums_up_and_an_audit_names_each_sum_that_is_wrong() {
+    let (world, now) = two_accounts((0..50).map(|n| 3_600_000 + n * 60_000)).await;
     let worker = world.worker("one").start().await;
     let is_summed = async || !sums(&world, doc! { "level": 3_i64 }).await.is_empty();
     wait_until("a worker has summed up", s(60), is_summed).await;
@@ -240,9 +282,9 @@ async fn a_worker_sums_up_and_an_audit_names_each_sum_that_is_wrong() {
     }
     // A statement reads them: it says what the highest one says.
     let mut highest = Vec::new();
-    for level in (1..=5_i64).rev() {
-        highest =
-            if highest.is_empty() { sums(&world, doc! { "level": level }).await } else { highest };
+    for level in 1..=5_i64 {
+        let of_level = sums(&world, doc! { "level": level }).await;
+        highest = if of_level.is_empty() { highest } else { of_level };
     }
     let highest = highest.swap_remove(0);
     let id = highest.get("_id").expect("an _id");
@@ -269,13 +311,9 @@ async fn a_worker_sums_up_and_an_audit_names_each_sum_that_is_wrong() {
 
 #[tokio::test]
 async fn a_line_that_makes_no_sense_ends_the_summing_before_it_and_a_statement_names_it() {
-    let world = world_with_history().await;
-    world.accounts(&[("a", 0), ("b", 0)]).await;
-    let now = world.store.server_now().await.expect("MongoDB is there");
-    let booked = BTreeMap::from([("a".to_owned(), -7), ("b".to_owned(), 7)]);
-    let at = |n: i64| now - 7_200_000 + n * 60_000;
-    let lines: Vec<Document> = (0..10).map(|n| line(&format!("l{n}"), at(n), &booked)).collect();
-    insert_lines(&world, &lines).await;
+    let before_ms = |n: i64| 7_200_000 - n * 60_000;
+    let (world, now) = two_accounts((0..10).map(before_ms)).await;
+    let at = |n| now - before_ms(n);
     change(
         &world,
         doc! { "update": JOURNAL, "updates": [
