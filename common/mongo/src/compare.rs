@@ -29,7 +29,7 @@ fn is_taken(seen: &Catalogue) -> bool {
 /// Compares what is there with what should be.
 pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Finding> {
     let wanted = wanted(seen, known, choice);
-    let LedgerSettings { validators, events, history, exclusive_keys, .. } = wanted;
+    let LedgerSettings { validators, events, history, exclusive_keys, standby, .. } = wanted;
     let mut findings = unsuitable(seen);
     if !findings.is_empty() {
         return findings;
@@ -81,6 +81,9 @@ pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Fin
             }
             Ok(()) if settings.exclusive_keys != exclusive_keys => {
                 Some(Lack::SettingsKeys { wanted: exclusive_keys })
+            }
+            Ok(()) if settings.standby != standby => {
+                Some(Lack::SettingsStandby { wanted: standby })
             }
             Ok(()) => None,
         },

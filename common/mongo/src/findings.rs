@@ -101,6 +101,11 @@ pub enum Lack {
         /// Whether there are to be.
         wanted: bool,
     },
+    /// The settings document does not say yet whether workers stand by for one another.
+    SettingsStandby {
+        /// Whether they are to.
+        wanted: bool,
+    },
 }
 
 impl Finding {
@@ -150,6 +155,7 @@ impl Finding {
             Lack::SettingsEvents { .. } => "settings_events",
             Lack::SettingsHistory { .. } => "settings_history",
             Lack::SettingsKeys { .. } => "settings_exclusive_keys",
+            Lack::SettingsStandby { .. } => "settings_replicas",
         }
     }
 
@@ -181,7 +187,8 @@ impl Finding {
             | Lack::SettingsValidators { .. }
             | Lack::SettingsEvents { .. }
             | Lack::SettingsHistory { .. }
-            | Lack::SettingsKeys { .. } => None,
+            | Lack::SettingsKeys { .. }
+            | Lack::SettingsStandby { .. } => None,
         }
     }
 }
@@ -251,6 +258,10 @@ impl fmt::Display for Finding {
             Lack::SettingsKeys { wanted } => {
                 let wanted = if *wanted { "on" } else { "off" };
                 write!(f, "the settings document does not say that exclusive keys are {wanted}")
+            }
+            Lack::SettingsStandby { wanted } => {
+                let wanted = if *wanted { "stand by for one another" } else { "share the work" };
+                write!(f, "the settings document does not say that workers {wanted}")
             }
         }
     }

@@ -47,6 +47,9 @@ pub struct LedgerSettings {
     pub history: bool,
     /// Whether there is the index that keeps exclusive keys unique.
     pub exclusive_keys: bool,
+    /// Whether one worker at a time is at work, and the others stand by for it; else all of them
+    /// share the work. Workers follow a change while they run.
+    pub standby: bool,
     /// The names of indexes of the owner's own that may refuse writes, and that the owner has
     /// accepted.
     pub accepted_indexes: Vec<String>,
@@ -124,6 +127,8 @@ pub struct Choice {
     pub history: Option<bool>,
     /// Whether there is the index that keeps exclusive keys unique.
     pub exclusive_keys: Option<bool>,
+    /// Whether one worker at a time is at work.
+    pub standby: Option<bool>,
 }
 
 fn on_off(on: bool) -> &'static str {
@@ -141,6 +146,7 @@ impl LedgerSettings {
             events: choice.events.unwrap_or(true),
             history: choice.history.unwrap_or(journal::HISTORY_BY_DEFAULT),
             exclusive_keys: choice.exclusive_keys.unwrap_or(true),
+            standby: choice.standby.unwrap_or(false),
             accepted_indexes: Vec::new(),
             layout: None,
             complete: false,
@@ -155,6 +161,7 @@ impl LedgerSettings {
             events: choice.events.unwrap_or(self.events),
             history: choice.history.unwrap_or(self.history),
             exclusive_keys: choice.exclusive_keys.unwrap_or(self.exclusive_keys),
+            standby: choice.standby.unwrap_or(self.standby),
             ..self.clone()
         }
     }
@@ -193,6 +200,8 @@ impl LedgerSettings {
             events: flag("events")?,
             history: flag("history")?,
             exclusive_keys: flag("exclusiveKeys")?,
+            // A ledger may be older than the choice.
+            standby: document.contains_key("standby") && flag("standby")?,
             accepted_indexes: names("acceptedIndexes")?,
             layout: match document.get("layout") {
                 None => None,
@@ -212,6 +221,7 @@ impl LedgerSettings {
             "events": self.events,
             "history": self.history,
             "exclusiveKeys": self.exclusive_keys,
+            "standby": self.standby,
             "acceptedIndexes": &self.accepted_indexes,
             "complete": self.complete,
         };

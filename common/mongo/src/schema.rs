@@ -170,6 +170,7 @@ impl Store {
                 "events": settings.events,
                 "history": settings.history,
                 "exclusiveKeys": settings.exclusive_keys,
+                "standby": settings.standby,
                 "complete": true,
             },
         };
@@ -305,7 +306,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             | Lack::SettingsValidators { .. }
             | Lack::SettingsEvents { .. }
             | Lack::SettingsHistory { .. }
-            | Lack::SettingsKeys { .. } => None,
+            | Lack::SettingsKeys { .. }
+            | Lack::SettingsStandby { .. } => None,
         })
         .collect();
     let missing = |name: &str| {

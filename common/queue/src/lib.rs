@@ -48,6 +48,8 @@ const HEARTBEAT_S: u16 = 8;
 
 /// The routing key of ordinary messages.
 pub const WORK: &str = "work";
+/// The routing key of messages that say whose turn it is.
+pub const TURN: &str = "turn";
 /// The routing key of messages that are processed alone.
 pub const SOLO: &str = "solo";
 /// The routing keys of outcome events begin with this word; the final state follows.

@@ -13,7 +13,7 @@ use ledger::transaction::TransactionId;
 use observe::Traces;
 
 use super::dead::{DETAIL, REASON};
-use super::{DEAD, EVENT_KEY, SOLO, WORK, delay_class, traces};
+use super::{DEAD, EVENT_KEY, SOLO, TURN, WORK, delay_class, traces};
 
 /// The exchange that a message goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,12 @@ impl Outgoing {
     #[must_use]
     pub fn solo(message: &Message) -> Outgoing {
         Outgoing::direct(SOLO, message.to_bytes())
+    }
+
+    /// A word to the worker whose turn it is: if there is none, it tells the next one that it is.
+    #[must_use]
+    pub fn turn() -> Outgoing {
+        Outgoing::direct(TURN, b"turn".to_vec())
     }
 
     /// Work that comes back to the queue of `key` after about `delay`.

@@ -5,7 +5,7 @@
 //! itself. Nobody may configure, which is for whoever runs `producer init`, but the queues in which
 //! a waiting program listens to events: those live as long as its connection.
 
-use super::{DEAD, SOLO, Topology, WORK};
+use super::{DEAD, SOLO, TURN, Topology, WORK};
 
 /// The pattern that no name has.
 const NOTHING: &str = "^$";
@@ -30,7 +30,7 @@ pub fn permissions(topology: &Topology) -> [Permissions; 3] {
     let events = escaped(&topology.events_exchange());
     let retry = escaped(&topology.retry_exchange());
     let queue = |key| escaped(&topology.queue(key));
-    let (work, solo, dead) = (queue(WORK), queue(SOLO), queue(DEAD));
+    let (work, solo, dead, turn) = (queue(WORK), queue(SOLO), queue(DEAD), queue(TURN));
     // Its own queues of events, whose names go on after the exchange's.
     let listening = format!("{events}\\..+");
     let client = |role, read: String| Permissions {
@@ -45,7 +45,7 @@ pub fn permissions(topology: &Topology) -> [Permissions; 3] {
             role: "tandem-worker",
             configure: NOTHING.to_owned(),
             write: whole(&format!("{exchange}|{retry}|{events}")),
-            read: whole(&format!("{work}|{solo}")),
+            read: whole(&format!("{work}|{solo}|{turn}")),
         },
         client("tandem-producer", heard.clone()),
         client("tandem-api", format!("{heard}|{dead}")),
@@ -76,7 +76,7 @@ mod tests {
     fn a_prefix_stands_for_itself() {
         let [worker, ..] = permissions(&Topology::new("a.b*c"));
         assert_eq!(worker.write, r"^(a\.b\*c|a\.b\*c\.retry|a\.b\*c\.events)$");
-        assert_eq!(worker.read, r"^(a\.b\*c\.work\.v1|a\.b\*c\.solo\.v1)$");
+        assert_eq!(worker.read, r"^(a\.b\*c\.work\.v1|a\.b\*c\.solo\.v1|a\.b\*c\.turn\.v1)$");
         assert_eq!(worker.configure, NOTHING);
     }
 }

@@ -161,6 +161,16 @@ impl Publisher {
         self.session().await.map(drop)
     }
 
+    /// The same for the queue of the turn.
+    ///
+    /// # Errors
+    /// When the broker is away, or the queue is there with other arguments.
+    pub async fn ensure_turn(&self) -> Result<(), QueueError> {
+        let session = self.session().await?;
+        let declared = self.topology.declare_turn(&session.connection).await;
+        self.settle(session, declared).await
+    }
+
     /// How many messages wait in the queue of a routing key.
     ///
     /// # Errors

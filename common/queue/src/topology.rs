@@ -11,6 +11,9 @@
 //!                        ▼  └─ exchange P.retry ◀── "<ms>.work", "<ms>.solo"
 //!                     P.dead.v1
 //!
+//! where workers stand by for one another, also:
+//! publish ──"turn"──▶ exchange P ──▶ P.turn.v1 ──▶ the one worker whose turn it is
+//!
 //! workers ──"transaction.done"──▶ exchange P.events ──▶ queues of subscribers
 //! ```
 
@@ -20,8 +23,8 @@ use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{Channel, Connection, ExchangeKind};
 
 use super::{
-    DEAD, DELAYS_MS, NOT_FOUND, PRECONDITION_FAILED, QueueError, SOLO, WORK, answered, channel,
-    close_channel, code,
+    DEAD, DELAYS_MS, NOT_FOUND, PRECONDITION_FAILED, QueueError, SOLO, TURN, WORK, answered,
+    channel, close_channel, code,
 };
 
 /// How often the broker redelivers from the work queue before it dead-letters by itself. Workers
@@ -113,7 +116,7 @@ impl Topology {
         format!("{}.events.{unique}", self.prefix)
     }
 
-    /// The queue of a routing key: [`WORK`], [`SOLO`] or [`DEAD`].
+    /// The queue of a routing key: [`WORK`], [`SOLO`], [`DEAD`] or [`TURN`].
     #[must_use]
     pub fn queue(&self, key: &str) -> String {
         format!("{}.{key}.v1", self.prefix)
@@ -135,6 +138,25 @@ impl Topology {
     /// As [`Topology::declare`].
     pub async fn declare_events(&self, connection: &Connection) -> Result<(), QueueError> {
         ensure(connection, &[self.events_exchange()], &[]).await
+    }
+
+    /// Declares the queue of the turn, with a single active consumer: the broker delivers to one
+    /// consumer only, and to the next one when that one is gone.
+    ///
+    /// # Errors
+    /// As [`Topology::declare`].
+    pub async fn declare_turn(&self, connection: &Connection) -> Result<(), QueueError> {
+        let mut arguments = quorum();
+        arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
+        // Each death of a worker is a delivery that was not acknowledged.
+        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(LOOKS_LIMIT));
+        let turn = Queue {
+            name: self.queue(TURN),
+            exchange: self.exchange(),
+            pattern: TURN.to_owned(),
+            arguments,
+        };
+        ensure(connection, &[self.exchange()], &[turn]).await
     }
 
     fn exchanges(&self) -> [String; 3] {

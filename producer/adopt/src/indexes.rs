@@ -85,6 +85,7 @@ fn hurts(lack: &Lack) -> Option<bool> {
         | Lack::SettingsValidators { .. }
         | Lack::SettingsEvents { .. }
         | Lack::SettingsHistory { .. }
-        | Lack::SettingsKeys { .. } => None,
+        | Lack::SettingsKeys { .. }
+        | Lack::SettingsStandby { .. } => None,
     }
 }

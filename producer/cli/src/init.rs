@@ -42,6 +42,7 @@ Examples:
   producer init --apply --events off       no outcome events
   producer init --apply --history on       indexes for lists and statements
   producer init --apply --exclusive-keys off     no exclusive keys: one index less to write
+  producer init --apply --replicas standby     one worker at work, the others ready
   producer init --accept-index reference_1     a unique index of yours stays
   producer init --print-schema > ledger.toml   collections and fields of your own
   producer init --schema ledger.toml
@@ -72,6 +73,11 @@ pub struct InitArgs {
     /// before; one that is there stays [default: as it is; on for a fresh database]
     #[arg(long, value_name = "on|off", value_parser = switch)]
     pub exclusive_keys: Option<bool>,
+    /// How several workers go about it, from now on, also while they run: `share` has all of them at
+    /// work, `standby` has one at work and the others ready to take its place [default: as it is;
+    /// share for a fresh database]
+    #[arg(long, value_name = "share|standby", value_parser = replicas)]
+    pub replicas: Option<bool>,
     /// Set the ledger up in collections and fields of your own, as this file says; it never changes
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
@@ -99,7 +105,8 @@ impl InitArgs {
             (false, false) => None,
         };
         let (events, history) = (self.events, self.history);
-        Choice { validators, events, history, exclusive_keys: self.exclusive_keys }
+        let (exclusive_keys, standby) = (self.exclusive_keys, self.replicas);
+        Choice { validators, events, history, exclusive_keys, standby }
     }
 }
 
@@ -113,6 +120,18 @@ pub fn with_schema(file: Option<&Path>, config: Config) -> Result<Config, Error>
     let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
     let layout = Layout::from_toml(&text).map_err(|error| bad(error.to_string()))?;
     Ok(config.schema(layout))
+}
+
+/// Whether workers stand by for one another.
+///
+/// # Errors
+/// When the text is none of the two ways.
+fn replicas(text: &str) -> Result<bool, String> {
+    match text {
+        "standby" => Ok(true),
+        "share" => Ok(false),
+        _ => Err("it must be `share` or `standby`".to_owned()),
+    }
 }
 
 /// The result of the command.
@@ -149,6 +168,7 @@ pub async fn run(
     let written = if args.json { report.json(out) } else { report.text(out) };
     let written = written.and_then(|()| out.flush());
     context.client.ensure_queue().await?;
+    context.client.ensure_turn().await?;
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
 }

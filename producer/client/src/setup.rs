@@ -91,6 +91,18 @@ impl Client {
     pub async fn ensure_queue(&self) -> Result<(), Error> {
         self.insist(|| self.publisher().ensure()).await
     }
+
+    /// The same for workers that stand by for one another, where the ledger has such.
+    ///
+    /// # Errors
+    /// As [`Client::ensure_queue`].
+    pub async fn ensure_turn(&self) -> Result<(), Error> {
+        let settings = self.insist(|| self.store().check_settings()).await?;
+        match settings.is_some_and(|settings| settings.standby) {
+            true => self.insist(|| self.publisher().ensure_turn()).await,
+            false => Ok(()),
+        }
+    }
 }
 
 /// A look, or a step before what a call is asked for: its failure says that the call has had no

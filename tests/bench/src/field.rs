@@ -71,7 +71,13 @@ impl Field {
         }
         let events = (events == Events::Off).then_some(false);
         let exclusive_keys = no_keys.then_some(false);
-        let choice = Choice { events, history: history.choice(), exclusive_keys, validators: None };
+        let choice = Choice {
+            events,
+            history: history.choice(),
+            exclusive_keys,
+            validators: None,
+            standby: None,
+        };
         world.choose(choice).await;
         let mongo = MongoSettings {
             one_document_statements: false,

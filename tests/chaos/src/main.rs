@@ -24,6 +24,7 @@ Examples:
   deploy/chaos --cluster                   three brokers instead of one
   deploy/chaos --engine auto,two-phase     every other worker chooses its engine
   deploy/chaos --schema tests/chaos/schema.toml    nothing is called as by itself
+  deploy/chaos --change-replicas           workers share, and stand by, by turns
   deploy/chaos --neighbour                 somebody writes odd documents and messages all the time
   deploy/chaos --schema tests/chaos/schema.toml --outsider    an old program adds to balances
 
@@ -59,6 +60,9 @@ struct Args {
     /// With a program that adds to balances all the time; what it has added is absorbed at the end
     #[arg(long, requires = "schema")]
     outsider: bool,
+    /// Workers share the work and stand by for one another, by turns of thirty seconds
+    #[arg(long)]
+    change_replicas: bool,
     /// How workers settle, by turns: `two-phase`, `transaction`, `auto`
     #[arg(long, value_name = "ENGINE,...", value_delimiter = ',', default_value = "two-phase")]
     engine: Vec<String>,
@@ -123,6 +127,7 @@ async fn on_servers(
         home: home.path().to_owned(),
         neighbour: args.neighbour,
         outsider: args.outsider,
+        change_replicas: args.change_replicas,
         engines: args.engine,
         layout,
     };

@@ -21,16 +21,17 @@ use super::keys;
 use super::links::Link;
 use super::neighbour::Neighbour;
 use super::numbers::Numbers;
-use super::observe::Resting;
 use super::orders;
 use super::outsider::{self, Outsider};
 use super::progress::{Progress, look};
 use super::recovery::of_fault;
+use super::replicas;
 use super::report::{Beside, Report};
+use super::resting::{come_to_rest, drain};
 use super::schedule::{Fault, Kind, PRODUCERS, Target, WORKERS, schedule};
 use super::servers::Servers;
 use super::site::Site;
-use harness::process::{Signal, program};
+use harness::process::program;
 use harness::queues::Queues;
 use harness::rest;
 
@@ -40,14 +41,6 @@ const PACE: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_secs(4);
 /// Between two deaths while nothing else fails: more than lease, grace and five seconds.
 const DEATH_EVERY: Duration = Duration::from_secs(20);
-/// How long everything may take to come to rest.
-const REST_LIMIT: Duration = Duration::from_secs(240);
-/// At the end a hold is left to expire if it does so within this time, in milliseconds.
-const LEFT_TO_EXPIRE_MS: i64 = 30_000;
-/// Between two times that the neighbour puts right what it has done.
-const TIDY_EVERY: Duration = Duration::from_secs(5);
-/// How long a worker may take to end when it is told to; its own limit for that is 20 s.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 /// How many of the slowest recoveries are told in detail.
 const SLOWEST: usize = 10;
 
@@ -66,6 +59,8 @@ pub struct Options {
     pub neighbour: bool,
     /// Whether a program of the owner's adds to balances all the time.
     pub outsider: bool,
+    /// Whether workers share the work and stand by for one another by turns.
+    pub change_replicas: bool,
     /// The engines of the workers, by turns.
     pub engines: Vec<String>,
     /// The layout of the ledger, if it is not Tandem's own.
@@ -126,8 +121,12 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     let neighbour = neighbour(&site, options).await?;
     let neighbour = neighbour.map(|neighbour| tokio::spawn(neighbour.run(stopped.clone())));
     let outsider = options.outsider.then(|| {
-        tokio::spawn(Outsider::new(site.observer.store.clone(), options.seed).run(stopped))
+        let outsider = Outsider::new(site.observer.store.clone(), options.seed);
+        tokio::spawn(outsider.run(stopped.clone()))
     });
+    let replicas = options
+        .change_replicas
+        .then(|| tokio::spawn(replicas::change(site.observer.store.clone(), stopped)));
     tokio::time::sleep(WARM_UP).await;
     let calm_ms = now_ms();
     tokio::time::sleep(calm(options.length)).await;
@@ -160,6 +159,10 @@ pub async fn run(options: &Options, servers: Servers) -> Result<Report, String> 
     if let Some(outsider) = outsider {
         let updates = outsider.await.map_err(|panic| panic.to_string())?;
         progress.say(format!("an old program has added to balances {updates} times"));
+    }
+    if let Some(replicas) = replicas {
+        let changes = replicas.await.map_err(|panic| panic.to_string())?;
+        progress.say(format!("workers were told {changes} times to share or to stand by"));
     }
     let store = &site.observer.store;
     let others = outsider::sums(store).await.map_err(|error| error.to_string())?;
@@ -253,85 +256,6 @@ async fn afflict(
     happened.sort_by_key(|one| one.began_ms);
     let skipped = planned - happened.len();
     Ok((happened, skipped))
-}
-
-/// Waits until everything is final. The neighbour helps with what it has done, and the clerks
-/// release holds that would rest for ever, or for too long.
-async fn come_to_rest(
-    site: &Site,
-    mut neighbour: Option<&mut Neighbour>,
-    clerks: &Clerks,
-    swept: &mut HashSet<String>,
-) -> Vec<String> {
-    let begun = Instant::now();
-    let mut tidied: Option<Instant> = None;
-    loop {
-        if let Some(neighbour) = &mut neighbour
-            && tidied.is_none_or(|tidied| tidied.elapsed() > TIDY_EVERY)
-        {
-            if let Err(problem) = neighbour.tidy().await {
-                eprintln!("chaos: {problem}");
-            }
-            tidied = Some(Instant::now());
-        }
-        let unfinished = site.observer.unfinished_of_all().await;
-        let resting = site.observer.resting().await;
-        let is_empty = unfinished.as_ref().is_some_and(Vec::is_empty)
-            && resting.as_ref().is_some_and(Vec::is_empty);
-        // Asked once more: what was held or scheduled at the first look may have been moved before
-        // the second.
-        if is_empty && site.observer.unfinished_of_all().await.is_some_and(|left| left.is_empty()) {
-            // What could not be deleted, because a worker that died had claimed it, is canceled by
-            // now.
-            return match neighbour {
-                Some(neighbour) => neighbour.tidy().await.err().into_iter().collect(),
-                None => Vec::new(),
-            };
-        }
-        let patient_until = now_ms() + LEFT_TO_EXPIRE_MS;
-        let rests_on = |one: &&Resting| one.is_held && one.due_ms > patient_until;
-        for one in resting.iter().flatten().filter(rests_on) {
-            swept.insert(one.id.clone());
-            clerks.sweep(&one.id).await;
-        }
-        if begun.elapsed() > REST_LIMIT {
-            let left = unfinished.unwrap_or_default();
-            let some: Vec<_> = left.iter().take(5).collect();
-            let resting = resting.unwrap_or_default();
-            let some_resting: Vec<_> = resting.iter().take(5).collect();
-            return vec![format!(
-                "{} are not final {REST_LIMIT:?} after the last fault, like {some:?}; {} are on hold or \
-                 scheduled, like {some_resting:?}",
-                left.len(),
-                resting.len()
-            )];
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-/// Lets the workers end as they are told to.
-async fn drain(site: &Site) -> Vec<String> {
-    let mut violations = Vec::new();
-    for worker in &site.workers {
-        violations.extend(worker.ended_unasked().await);
-        worker.signal(Signal::Term, None).await;
-    }
-    let begun = Instant::now();
-    for worker in &site.workers {
-        let ended = loop {
-            match worker.ended().await {
-                Some(ended) => break Some(ended),
-                None if begun.elapsed() > DRAIN_LIMIT => break None,
-                None => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        };
-        let well = ended.as_ref().is_some_and(|e| e.status.is_none_or(|status| status.success()));
-        if !well {
-            violations.push(format!("{} did not end as told: {ended:?}", worker.name));
-        }
-    }
-    violations
 }
 
 /// Judges by three judges: the words of the producers, the harness's rules of rest, and the audit.

@@ -12,7 +12,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection};
-use queue::{DEAD, DELAYS_MS, QueueError, SOLO, Topology, WORK};
+use queue::{DEAD, DELAYS_MS, QueueError, SOLO, TURN, Topology, WORK};
 
 use crate::wait::{eventually, s, wait_until};
 
@@ -336,7 +336,7 @@ impl Queues {
     pub async fn delete_all(&self) {
         let (_connection, channel) = self.open().await;
         let retries = DELAYS_MS.iter().map(|delay_ms| format!("retry.{delay_ms}"));
-        for key in [WORK, SOLO, DEAD].map(str::to_owned).into_iter().chain(retries) {
+        for key in [WORK, SOLO, DEAD, TURN].map(str::to_owned).into_iter().chain(retries) {
             self.delete_on(&channel, &key).await.expect("the broker deletes it");
         }
         let topology = &self.topology;

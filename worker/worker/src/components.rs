@@ -16,6 +16,8 @@ use crate::session::LastSession;
 /// A task that should end only when the worker is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Component {
+    /// Keeps track of whose turn it is.
+    TurnKeeper,
     /// Takes deliveries.
     Consumer,
     /// Settles what comes from the work queue.
@@ -54,7 +56,8 @@ impl Component {
             | Component::SuspectBatches
             | Component::SoloBatches
             | Component::DueSweeper => true,
-            Component::Sweeper
+            Component::TurnKeeper
+            | Component::Sweeper
             | Component::Summing
             | Component::Inserted
             | Component::DatabaseWatcher
@@ -67,6 +70,7 @@ impl Component {
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Component::TurnKeeper => "turn keeper",
             Component::Consumer => "consumer",
             Component::Batches => "batches",
             Component::SuspectBatches => "suspect batches",

@@ -30,6 +30,7 @@ use crate::publications::Publications;
 use crate::rabbit::Rabbit;
 use crate::session::{ENVELOPE, LITTLE, LastSession, QueueConsumer, Session};
 use crate::suspects::MongoSuspects;
+use crate::turn::Turn;
 use crate::window::{is_taken, window};
 
 /// So many bytes are read from the broker before they are taken in.
@@ -65,6 +66,15 @@ pub struct Consuming {
     pub health: Arc<Health>,
     /// Counts reconnects.
     pub metrics: Arc<Metrics>,
+    /// Messages are taken only while it is this worker's turn.
+    pub turn: Turn,
+}
+
+/// Why a session ends that is still good.
+enum Over {
+    Stopped,
+    /// It is another worker's turn.
+    TurnGone,
 }
 
 impl Consuming {
@@ -75,7 +85,7 @@ impl Consuming {
     /// When the first session can't be made for a reason that does not pass by itself. Later the
     /// same reason is waited for: an administrator may be at work.
     pub async fn run(
-        self,
+        mut self,
         mut intake: Intake,
         mut ahead: Prefetch,
         stop: CancellationToken,
@@ -87,7 +97,7 @@ impl Consuming {
     }
 
     async fn until_stopped(
-        &self,
+        &mut self,
         intake: &mut Intake,
         ahead: &mut Prefetch,
         stop: &CancellationToken,
@@ -97,6 +107,9 @@ impl Consuming {
         // broker is tried.
         let mut told = None;
         loop {
+            if !self.turn.come(stop).await {
+                return Ok(None);
+            }
             let opened = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(None),
@@ -109,7 +122,15 @@ impl Consuming {
                     self.is_there(true);
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
                     match self.consume(&mut session, intake, ahead, stop).await {
-                        Ok(()) => return Ok(Some(self.wind_up(session, intake, stop).await)),
+                        Ok(Over::Stopped) => {
+                            return Ok(Some(self.wind_up(session, intake, stop).await));
+                        }
+                        Ok(Over::TurnGone) => {
+                            tracing::info!("taking no more messages: it is another worker's turn");
+                            let last = self.wind_up(session, intake, stop).await;
+                            tokio::spawn(last.close_when_done());
+                            continue;
+                        }
                         Err(error) => {
                             tokio::spawn(session.last().close());
                             error
@@ -243,21 +264,23 @@ impl Consuming {
         Ok(())
     }
 
-    /// Ends with `Ok` when told to stop, with an error when the session is no good any more.
+    /// Ends with an error when the session is no good any more.
     async fn consume(
         &self,
         session: &mut Session,
         intake: &mut Intake,
         ahead: &mut Prefetch,
         stop: &CancellationToken,
-    ) -> Result<(), QueueError> {
+    ) -> Result<Over, QueueError> {
+        let mut turn = self.turn.clone();
         let (mut look, mut fit) = (interval(LOOK_EVERY), interval(WINDOW_EVERY));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         fit.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (origin, delivery) = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(()),
+                () = stop.cancelled() => return Ok(Over::Stopped),
+                () = turn.gone() => return Ok(Over::TurnGone),
                 _ = look.tick() => {
                     self.look(session, Origin::Work, ahead).await?;
                     self.look(session, Origin::Solo, ahead).await?;

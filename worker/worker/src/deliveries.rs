@@ -82,6 +82,12 @@ impl Deliveries {
         self.lost.cancel();
     }
 
+    /// Whether none is left to be acknowledged, or none can be any more.
+    pub fn are_done(&self) -> bool {
+        let Unacknowledged { open, ended, .. } = &*self.unacknowledged();
+        self.lost.is_cancelled() || (open.is_empty() && ended.is_empty())
+    }
+
     /// Waits until they can't be acknowledged any more.
     pub async fn lost(&self) {
         self.lost.cancelled().await;

@@ -27,6 +27,7 @@ use crate::components::pause;
 use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
 use crate::sweeper::{SWEEP_AGAIN_MS, SweepError};
+use crate::turn::Turn;
 
 /// How many become due in one step.
 const STEP: usize = 1_000;
@@ -62,6 +63,8 @@ pub struct DueSweeper<L, E> {
     pub engine: Arc<Engine<L, E>>,
     /// What has expired is ended beside other batches, and never beside a suspect.
     pub turns: IsolationLock,
+    /// A worker that stands by leaves it to the one at work.
+    pub turn: Turn,
     /// Counts it.
     pub metrics: Arc<Metrics>,
     /// The mean time between two looks while nothing is due.
@@ -118,6 +121,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         let mut wait = WAIT_LEAST.mul_f64(jitter());
         while pause(&stop, wait).await {
             let every = self.every.mul_f64(0.5 + jitter());
+            if self.turn.is_standby() {
+                wait = every;
+                continue;
+            }
             wait = match self.round(&mut unclaimed, &stop).await {
                 Ok(round) => round.wait(every),
                 Err(error) => {

@@ -21,6 +21,7 @@ use crate::components::pause;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::sweeper::{SWEEP_AGAIN_MS, SweepError};
+use crate::turn::Turn;
 
 /// The mean time between two looks while nothing is found: half of it is what a transaction waits on
 /// average. Each look reads an empty index.
@@ -56,6 +57,8 @@ pub(crate) struct Inserted {
     pub publisher: Arc<Publisher>,
     /// While the broker is away, nothing is taken up.
     pub health: Arc<Health>,
+    /// A worker that stands by leaves it to the one at work.
+    pub turn: Turn,
     /// Counts them.
     pub metrics: Arc<Metrics>,
 }
@@ -67,6 +70,10 @@ impl Inserted {
         for look in 0_u64.. {
             if !pause(&stop, wait).await {
                 return;
+            }
+            if self.turn.is_standby() {
+                (taken, wait) = (Vec::new(), EVERY);
+                continue;
             }
             let begun = Instant::now();
             // While one step is published, the next one is taken up.

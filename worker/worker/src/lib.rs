@@ -28,6 +28,7 @@ mod summing;
 pub mod suspects;
 mod sweeper;
 mod trace;
+mod turn;
 mod walker;
 mod watch;
 mod window;

@@ -76,6 +76,7 @@ pub struct Metrics {
     tracing: OnceLock<Tracing>,
     submission_to_final: HistogramVec,
     server_up: IntGaugeVec,
+    standing_by: IntGauge,
     oldest_unfinished: GaugeVec,
     unfinished: IntGaugeVec,
     events_due: IntGauge,
@@ -152,6 +153,7 @@ impl Metrics {
             phase_seconds: make.histograms("phase_seconds", PHASE, &label("phase", &PHASES))?,
             submission_to_final: make.histograms("submission_to_final_seconds", TO_FINAL, &ends)?,
             server_up: make.gauges_int("server_up", SERVER_UP, &label("server", &servers))?,
+            standing_by: make.gauge_int("standing_by", STANDING_BY)?,
             oldest_unfinished: make.gauges("oldest_unfinished_age_seconds", OLDEST, &unfinished)?,
             unfinished: make.gauges_int("unfinished_transactions", UNFINISHED, &unfinished)?,
             events_due: make.gauge_int("events_due", EVENTS_DUE)?,
@@ -195,6 +197,11 @@ impl Metrics {
     /// Notes whether a server is there.
     pub fn server(&self, server: Server, there: bool) {
         self.server_up.with_label_values(&[server.as_str()]).set(i64::from(there));
+    }
+
+    /// Notes whether another worker is at work in place of this one.
+    pub fn standing_by(&self, stands_by: bool) {
+        self.standing_by.set(stands_by.into());
     }
 
     /// Notes what waits at this moment of the server's clock, and when this worker asks again.
@@ -289,6 +296,7 @@ const PHASE: &str = "Seconds that a phase of a batch took. A native transaction 
     committed, and `conflict` if it has to be tried again.";
 const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is a moment of the \
     submitter's clock, the second of the database's.";
+const STANDING_BY: &str = "1 while another worker is at work and this one stands by, else 0.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
 const OLDEST: &str = "Seconds for which the oldest transaction that is not final has waited for \
     workers, by the database's clock: since it was created, or was due, confirmed or canceled; 0 if there is \

@@ -11,7 +11,7 @@ use engine::Environment;
 use futures_util::{FutureExt, TryFutureExt};
 use ledger::Ledger;
 use mongo::{MongoLedger, MongoOutbox};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,7 @@ use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting, listen};
 use crate::summing::sum_up;
 use crate::sweeper::Sweeper;
+use crate::turn::{Turn, TurnKeeper};
 use crate::watch::watch_ground;
 
 /// What a program passes in instead of what a worker would make itself.
@@ -88,10 +89,11 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             tokio::spawn(async move { events.connect().await });
         }
         let turns = IsolationLock::default();
-        self.start_watchers(&mut parts, &told);
-        self.start_due(&mut parts, turns.clone(), &told);
-        self.start_inserted(&mut parts, &told);
-        self.start_consumer(&mut parts, turns, &told);
+        let (standby, turn) = self.start_turn_keeper(&mut parts, &told);
+        self.start_watchers(&mut parts, standby, &turn, &told);
+        self.start_due(&mut parts, turns.clone(), &turn, &told);
+        self.start_inserted(&mut parts, &turn, &told);
+        self.start_consumer(&mut parts, turns, &turn, &told);
         let reporting = self.reporter().start(told.clone());
         let failure = tokio::select! {
             biased;
@@ -130,7 +132,34 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         Failure::Ended(part, why)
     }
 
-    fn start_watchers(&self, parts: &mut Components, stop: &CancellationToken) {
+    /// Returns where it is told whether workers stand by for one another, and this worker's turn.
+    fn start_turn_keeper(
+        &self,
+        parts: &mut Components,
+        stop: &CancellationToken,
+    ) -> (watch::Sender<bool>, Turn) {
+        let (told, standby) = watch::channel(self.standby);
+        let (standing, turn) = TurnKeeper::standing();
+        let keeper = TurnKeeper {
+            amqp: self.config.amqp.clone(),
+            name: self.config.application(),
+            publisher: self.publisher.clone(),
+            health: self.health.clone(),
+            metrics: self.metrics.clone(),
+            standby,
+            standing,
+        };
+        parts.start(Component::TurnKeeper, keeper.run(stop.clone()));
+        (told, turn)
+    }
+
+    fn start_watchers(
+        &self,
+        parts: &mut Components,
+        standby: watch::Sender<bool>,
+        turn: &Turn,
+        stop: &CancellationToken,
+    ) {
         let outbox = MongoOutbox::new(self.store.clone());
         let engine = self.engine.clone();
         let watching = health::watch_database(
@@ -143,13 +172,15 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         );
         parts.start(Component::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
-        let watching = watch_ground(self.store.clone(), self.events.is_some(), every, stop.clone());
+        let has_events = self.events.is_some();
+        let watching = watch_ground(self.store.clone(), has_events, standby, every, stop.clone());
         parts.start(Component::SettingsWatcher, watching);
         let sweeper = Sweeper {
             store: self.store.clone(),
             outbox,
             publisher: self.publisher.clone(),
             events: self.events.clone(),
+            turn: turn.clone(),
             metrics: self.metrics.clone(),
             settings: self.config.sweeper(),
         };
@@ -158,18 +189,25 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         let sweeping = sweeper.run(markers, stop.clone());
         parts.start(Component::Sweeper, sweeping.map(done));
         if self.has_history {
-            let summing = sum_up(self.store.clone(), stop.clone());
+            let summing = sum_up(self.store.clone(), turn.clone(), stop.clone());
             parts.start(Component::Summing, summing.map(done));
         }
     }
 
-    fn start_due(&self, parts: &mut Components, turns: IsolationLock, stop: &CancellationToken) {
+    fn start_due(
+        &self,
+        parts: &mut Components,
+        turns: IsolationLock,
+        turn: &Turn,
+        stop: &CancellationToken,
+    ) {
         let due = DueSweeper {
             store: self.store.clone(),
             outbox: MongoOutbox::new(self.store.clone()),
             publisher: self.publisher.clone(),
             engine: self.engine.clone(),
             turns,
+            turn: turn.clone(),
             metrics: self.metrics.clone(),
             every: self.config.sweeper().every,
             batch_size: self.config.batches().ids_max,
@@ -177,12 +215,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         parts.start(Component::DueSweeper, due.run(stop.clone()).map(done));
     }
 
-    fn start_inserted(&self, parts: &mut Components, stop: &CancellationToken) {
+    fn start_inserted(&self, parts: &mut Components, turn: &Turn, stop: &CancellationToken) {
         let inserted = Inserted {
             name: self.config.application(),
             outbox: MongoOutbox::new(self.store.clone()),
             publisher: self.publisher.clone(),
             health: self.health.clone(),
+            turn: turn.clone(),
             metrics: self.metrics.clone(),
         };
         parts.start(Component::Inserted, inserted.run(stop.clone()).map(done));
@@ -192,6 +231,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         &self,
         parts: &mut Components,
         turns: IsolationLock,
+        turn: &Turn,
         stop: &CancellationToken,
     ) {
         let ahead = self.config.ahead();
@@ -214,6 +254,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             room: self.room.clone(),
             health: self.health.clone(),
             metrics: self.metrics.clone(),
+            turn: turn.clone(),
         };
         let jobs = Jobs { work: work.0, suspects: suspects.0, solo: solo.0 };
         let (acknowledger, room) = (self.acknowledger.clone(), self.room.clone());

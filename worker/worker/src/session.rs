@@ -6,6 +6,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -23,6 +24,9 @@ pub const LITTLE: usize = 1 << 20;
 
 /// What the broker sends beside a message's body, about.
 pub const ENVELOPE: usize = 200;
+
+/// How often to look whether a session that takes nothing more has nothing left.
+const DONE_EVERY: Duration = Duration::from_millis(100);
 
 /// What is there between two losses of the broker.
 pub struct Session {
@@ -45,6 +49,14 @@ pub struct LastSession {
 }
 
 impl LastSession {
+    /// Ends it when all that it has delivered is acknowledged or given back.
+    pub async fn close_when_done(self) {
+        while self.lost.iter().any(|deliveries| !deliveries.are_done()) {
+            tokio::time::sleep(DONE_EVERY).await;
+        }
+        self.close().await;
+    }
+
     /// Ends it.
     pub async fn close(self) {
         self.lost.iter().for_each(|deliveries| deliveries.lose());

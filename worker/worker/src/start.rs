@@ -99,6 +99,8 @@ pub(crate) struct Shared<L, E> {
     pub(crate) events: Option<Arc<Events>>,
     /// Whether the ledger has statements.
     pub(crate) has_history: bool,
+    /// Whether workers stood by for one another when this one started.
+    pub(crate) standby: bool,
     pub(crate) room: Arc<Publications>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
@@ -147,6 +149,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             engine: Arc::new(engine),
             events,
             has_history: settings.history,
+            standby: settings.standby,
             health,
             config,
             store,

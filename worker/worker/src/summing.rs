@@ -11,6 +11,7 @@ use mongo::{SETTLED_MS, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::components::pause;
+use crate::turn::Turn;
 
 /// How often to look for lines that have settled.
 const EVERY: Duration = Duration::from_secs(16);
@@ -18,10 +19,14 @@ const EVERY: Duration = Duration::from_secs(16);
 /// The pause between two attempts while more is waiting.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Sums up again and again until `stop`.
-pub(crate) async fn sum_up(store: Store, stop: CancellationToken) {
+/// Sums up again and again until `stop`. A worker that stands by leaves it to the one at work.
+pub(crate) async fn sum_up(store: Store, turn: Turn, stop: CancellationToken) {
     let (mut wait, mut told) = (EVERY.mul_f64(jitter()), None);
     while pause(&stop, wait).await {
+        if turn.is_standby() {
+            wait = EVERY;
+            continue;
+        }
         let Some(summed) = stop.run_until_cancelled(store.sum_up(SETTLED_MS)).await else { return };
         let is_behind = summed.as_ref().is_ok_and(|summed| summed.is_behind);
         wait = if is_behind { PAUSE } else { EVERY.mul_f64(0.5 + jitter()) };

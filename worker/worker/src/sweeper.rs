@@ -33,6 +33,7 @@ use crate::components::pause;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::passage::{Passage, horizon, stamped_before};
+use crate::turn::Turn;
 use crate::walker::{Fate, Look, Moments, at_most, fate, mark, walked};
 
 /// The most stamps of one round and kind: what is left waits for the next.
@@ -99,6 +100,8 @@ pub struct Sweeper {
     pub publisher: Arc<Publisher>,
     /// Publishes events that are due, if the ledger has events.
     pub events: Option<Arc<Events>>,
+    /// A worker that stands by leaves it to the one at work, which has seen the markers.
+    pub turn: Turn,
     /// Counts them.
     pub metrics: Arc<Metrics>,
     /// How to go about it.
@@ -147,6 +150,9 @@ impl Sweeper {
             let wait = self.settings.every.mul_f64(0.5 + jitter());
             if !pause(&stop, wait).await {
                 return;
+            }
+            if self.turn.is_standby() {
+                continue;
             }
             if let Err(error) = self.round(&mut memory, number, &markers()).await {
                 error.log("all");

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use ledger::retry::jitter;
 use mongo::{Finding, Misfit, NotReady, Store};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::components::{PartEnd, pause};
 
-/// Looks again and again until `stop`, about every `every`. The worker has started with `events` on
-/// or off.
+/// Looks again and again until `stop`, about every `every`, and tells whether workers stand by for
+/// one another now. The worker has started with `events` on or off.
 ///
 /// # Errors
 /// When the settings do not fit this version, events are not as they were, or something removes
@@ -23,12 +24,13 @@ use crate::components::{PartEnd, pause};
 pub async fn watch_ground(
     store: Store,
     events: bool,
+    standby: watch::Sender<bool>,
     every: Duration,
     stop: CancellationToken,
 ) -> PartEnd {
     let mut warned_of = Vec::new();
     while pause(&stop, every.mul_f64(0.5 + jitter())).await {
-        match look(&store, events).await {
+        match look(&store, events, &standby).await {
             Ok(refusing) => {
                 for finding in refusing.iter().filter(|finding| !warned_of.contains(*finding)) {
                     tracing::warn!("{finding}");
@@ -47,8 +49,15 @@ pub async fn watch_ground(
 }
 
 /// The indexes that may refuse writes and that nobody has accepted.
-async fn look(store: &Store, events: bool) -> Result<Vec<Finding>, NotReady> {
+async fn look(
+    store: &Store,
+    events: bool,
+    standby: &watch::Sender<bool>,
+) -> Result<Vec<Finding>, NotReady> {
     let settings = store.check_settings().await?;
+    if let Some(wanted) = settings.as_ref().map(|settings| settings.standby) {
+        standby.send_if_modified(|standby| std::mem::replace(standby, wanted) != wanted);
+    }
     match &settings {
         Some(settings) if settings.events != events => {
             Err(Misfit::EventsChanged { on: settings.events }.into())

@@ -60,6 +60,7 @@ mod schema;
 mod schemas;
 mod secrets;
 mod settle;
+mod standby;
 mod sweeper;
 mod takeover;
 mod terminal;

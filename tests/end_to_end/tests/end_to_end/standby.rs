@@ -1,0 +1,175 @@
+//! Workers that stand by for one another: one is at work, and the next takes its place at once.
+
+use std::time::Instant;
+
+use harness::servers::{OwnBroker, Servers};
+use harness::wait::{s, wait_until};
+use harness::worker::Worker;
+use harness::world::{World, transfer};
+use ledger::transaction::State;
+use mongo::Choice;
+use queue::TURN;
+
+async fn world_of_standby(servers: Servers) -> World {
+    let world = World::on(servers).await;
+    world.choose(Choice { standby: Some(true), ..Choice::default() }).await;
+    world.accounts(&[("a", 1_000_000), ("b", 0)]).await;
+    world
+}
+
+/// Three workers; nothing that is asked of them is found by a sweep.
+async fn three(world: &World, url: &str) -> [Worker; 3] {
+    let start = |name| world.worker(name).amqp(url).flag("--orphan-ms", 600_000).start();
+    let (one, two, three) = tokio::join!(start("one"), start("two"), start("three"));
+    [one, two, three]
+}
+
+fn url(world: &World) -> String {
+    world.env()["TANDEM_AMQP_URL"].clone()
+}
+
+async fn stands_by(worker: &Worker) -> bool {
+    worker.metrics().await.sum("tandem_standing_by", &[]) == 1.0
+}
+
+/// Waits until one of them is at work and all others stand by; returns its place.
+async fn active(world: &World, workers: &[Worker]) -> usize {
+    let mut at = None;
+    wait_until("one is at work and the others stand by", s(30), async || {
+        let mut working = Vec::new();
+        for (n, worker) in workers.iter().enumerate() {
+            if !stands_by(worker).await {
+                working.push(n);
+            }
+        }
+        at = working.first().copied();
+        working.len() == 1 && world.queues.consumers().await == Some(1)
+    })
+    .await;
+    at.expect("one is at work")
+}
+
+async fn settles_one(world: &World, id: &str) {
+    world.submit(&[transfer(id, "a", "b", 1)], 1).await;
+    world.wait_state(id, State::Done, s(30)).await;
+}
+
+#[tokio::test]
+async fn one_worker_settles_and_another_takes_its_place_at_once_when_it_dies() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let mut workers = Vec::from(three(&world, &url(&world)).await);
+    let mut longest = s(0);
+    for death in 0..2 {
+        let at = active(&world, &workers).await;
+        settles_one(&world, &format!("before-{death}")).await;
+        let dead = workers.remove(at);
+        let died = Instant::now();
+        drop(dead);
+        settles_one(&world, &format!("after-{death}")).await;
+        longest = longest.max(died.elapsed());
+    }
+    eprintln!("settled again after {longest:.1?}");
+    assert!(longest < s(10), "{longest:?}");
+    assert_eq!(active(&world, &workers).await, 0, "the last one is at work");
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_place_of_a_worker_that_hangs_is_taken_when_the_broker_has_not_heard_of_it() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let workers = three(&world, &format!("{}?heartbeat=2", url(&world))).await;
+    let at = active(&world, &workers).await;
+    settles_one(&world, "before").await;
+    workers[at].freeze().await;
+    let frozen = Instant::now();
+    settles_one(&world, "after").await;
+    eprintln!("settled again after {:.1?}", frozen.elapsed());
+    // It learns that it is not its turn any more, and stands by.
+    workers[at].thaw();
+    assert_ne!(active(&world, &workers).await, at);
+    settles_one(&world, "last").await;
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_way_of_a_ledger_changes_while_everything_runs() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let workers = three(&world, &url(&world)).await;
+    active(&world, &workers).await;
+    let all: Vec<_> = (0..3_000).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
+    let mut parts = all.chunks(500);
+    for _ in 0..3 {
+        for (way, consumers) in [("share", 3), ("standby", 1)] {
+            world.submit(parts.next().expect("six parts"), 5).await;
+            let init = ["init", "--replicas", way, "--apply"];
+            world.producer(&init).await.expect_success();
+            wait_until("the workers do as they are told", s(30), async || {
+                world.queues.consumers().await == Some(consumers)
+            })
+            .await;
+        }
+    }
+    active(&world, &workers).await;
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 3_000);
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn one_is_at_work_again_after_the_queue_of_the_turn_was_deleted() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let workers = three(&world, &url(&world)).await;
+    for n in 0..2 {
+        active(&world, &workers).await;
+        settles_one(&world, &format!("before-{n}")).await;
+        world.queues.delete(TURN).await;
+        settles_one(&world, &format!("after-{n}")).await;
+    }
+    active(&world, &workers).await;
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn one_is_at_work_again_after_the_broker_was_restarted() {
+    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
+    let mut broker = OwnBroker::start(&name).await;
+    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..Servers::from_env() };
+    let world = world_of_standby(servers).await;
+    let workers = three(&world, &url(&world)).await;
+    active(&world, &workers).await;
+    settles_one(&world, "before").await;
+    broker.kill();
+    broker.up().await;
+    let fresh = world.with_fresh_publisher().await;
+    settles_one(&fresh, "after").await;
+    active(&fresh, &workers).await;
+    fresh.assert_at_rest().await;
+    drop(workers);
+    fresh.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_hands_its_turn_on_and_ends_what_it_has_begun() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let mut workers = Vec::from(three(&world, &url(&world)).await);
+    let transfers: Vec<_> = (0..2_000).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
+    for some in transfers.chunks(1_000) {
+        let at = active(&world, &workers).await;
+        world.submit(some, 1).await;
+        workers.remove(at).drain(s(30)).await;
+    }
+    world.wait_final(s(60)).await;
+    assert_eq!(world.count(&[State::Done]).await, 2_000);
+    assert_eq!(active(&world, &workers).await, 0);
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}

@@ -1,0 +1,276 @@
+//! Whose turn it is to settle, where workers stand by for one another.
+//!
+//! Owns this worker's [`Standing`], and a connection to the broker that shows it. All workers consume
+//! the queue of the turn, and the broker delivers to one of them only. That one has the turn: it
+//! keeps the first message that it gets, and acknowledges all others. When its connection is gone,
+//! because it died, hung or stopped, the broker makes the next worker the one, and gives it that
+//! message. A worker that has not got any publishes a message, again and again: so there is one,
+//! also after somebody has purged or deleted the queue. The connection publishes nothing, because a
+//! broker with an alarm reads nothing from connections that do.
+//!
+//! Promises that the turn is in one hand, as far as the broker can tell. Two may have it for a
+//! moment, for example while one hangs; the ledger is safe with any number of workers at work, and
+//! the turn only makes the work cheaper. While the broker is away, nobody knows whose turn it is. A
+//! lost connection is made anew. Fails only at the start, when the broker refuses for good.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, Consumer};
+use ledger::retry::Reconnect;
+use queue::{Outgoing, Publisher, QueueError, TURN, Topology, answered, channel, connect};
+use settings::AmqpSettings;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::components::{PartEnd, pause};
+use crate::health::Health;
+use crate::metrics::{Metrics, Server};
+
+/// How often to look whether the broker still knows the queue and somebody who consumes it.
+const LOOK_EVERY: Duration = Duration::from_secs(4);
+
+/// After so long without a message it is somebody else's turn, if the one that this worker has
+/// published has arrived.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// How often a worker that stands by makes sure that somebody has a message.
+const KNOCK_EVERY: Duration = Duration::from_secs(30);
+
+/// How many messages are delivered ahead: one that is kept, and those that are acknowledged.
+const AHEAD: u16 = 20;
+
+/// What a worker may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is not known: it takes no messages, and does everything else.
+    Unknown,
+    /// It takes messages, and looks for what was forgotten.
+    Active,
+    /// Another one does; it waits.
+    Standby,
+}
+
+/// This worker's standing, for those who act by it.
+#[derive(Clone, Debug)]
+pub struct Turn(watch::Receiver<Standing>);
+
+impl Turn {
+    /// Whether another worker is at work.
+    #[must_use]
+    pub fn is_standby(&self) -> bool {
+        *self.0.borrow() == Standing::Standby
+    }
+
+    /// Waits until messages are to be taken. False when told to stop before.
+    pub async fn come(&mut self, stop: &CancellationToken) -> bool {
+        let active = self.0.wait_for(|standing| *standing == Standing::Active);
+        stop.run_until_cancelled(active).await.is_some_and(|active| active.is_ok())
+    }
+
+    /// Waits until no more messages are to be taken.
+    pub async fn gone(&mut self) {
+        // Whoever tells it lives as long as the worker.
+        drop(self.0.wait_for(|standing| *standing != Standing::Active).await);
+    }
+}
+
+/// Keeps this worker's standing up to date.
+pub struct TurnKeeper {
+    /// The broker.
+    pub amqp: AmqpSettings,
+    /// Shows in the broker's management.
+    pub name: String,
+    /// What publishes.
+    pub publisher: Arc<Publisher>,
+    /// What readiness is told.
+    pub health: Arc<Health>,
+    /// Shows the standing.
+    pub metrics: Arc<Metrics>,
+    /// Whether workers stand by for one another; else it is everybody's turn.
+    pub standby: watch::Receiver<bool>,
+    /// Where the standing is told.
+    pub standing: watch::Sender<Standing>,
+}
+
+/// Why the turn is not asked for any more.
+enum Over {
+    Stopped,
+    /// Workers share the work now.
+    Shared,
+}
+
+/// What is there between two losses of the broker.
+struct Session {
+    /// A connection that nobody holds is closed.
+    _connection: Connection,
+    channel: Channel,
+    consumer: Consumer,
+    topology: Topology,
+    /// The message that says that it is this worker's turn.
+    turn: Option<Delivery>,
+}
+
+impl TurnKeeper {
+    /// Its standing before anything is known, and the way to hear of it.
+    #[must_use]
+    pub fn standing() -> (watch::Sender<Standing>, Turn) {
+        let (told, heard) = watch::channel(Standing::Unknown);
+        (told, Turn(heard))
+    }
+
+    /// Keeps it until `stop`.
+    ///
+    /// # Errors
+    /// When the first session can't be made for a reason that does not pass by itself.
+    pub async fn run(mut self, stop: CancellationToken) -> PartEnd {
+        let (mut reconnect, mut has_stood) = (Reconnect::default(), false);
+        loop {
+            if !*self.standby.borrow_and_update() {
+                self.stand(Standing::Active);
+                if !changed(&mut self.standby, &stop).await {
+                    return Ok(None);
+                }
+                continue;
+            }
+            self.stand(Standing::Unknown);
+            let error = match self.open().await {
+                Ok(session) => {
+                    has_stood = true;
+                    reconnect.reached();
+                    match self.keep(session, &stop).await {
+                        Ok(Over::Stopped) => return Ok(None),
+                        Ok(Over::Shared) => continue,
+                        Err(error) => error,
+                    }
+                }
+                Err(error) if error.lasts() && !has_stood => return Err(error.to_string()),
+                Err(error) => error,
+            };
+            self.stand(Standing::Unknown);
+            self.is_there(false);
+            let delay = reconnect.wait();
+            tracing::debug!(%error, ?delay, "whose turn it is will be asked again");
+            if !pause(&stop, delay).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn stand(&self, standing: Standing) {
+        let before = self.standing.send_replace(standing);
+        self.metrics.standing_by(standing == Standing::Standby);
+        if before != standing && *self.standby.borrow() {
+            match standing {
+                Standing::Active => tracing::info!("it is this worker's turn"),
+                Standing::Standby => tracing::info!("another worker is at work; standing by"),
+                Standing::Unknown => tracing::debug!("whose turn it is is not known"),
+            }
+        }
+    }
+
+    fn is_there(&self, there: bool) {
+        self.health.broker(there);
+        self.metrics.server(Server::Broker, there);
+    }
+
+    async fn open(&self) -> Result<Session, QueueError> {
+        let topology = Topology::new(&self.amqp.queue_prefix);
+        let name = format!("{} standing by", self.name);
+        let connection = connect(&self.amqp.amqp_url, &name).await?;
+        topology.declare_turn(&connection).await?;
+        let channel = channel(&connection).await?;
+        let prefetch = channel.basic_qos(AHEAD, BasicQosOptions::default());
+        answered("setting the prefetch", prefetch).await?;
+        let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
+        let consumed = channel.basic_consume(topology.queue(TURN).into(), "".into(), options, none);
+        let consumer = answered("consuming", consumed).await?;
+        Ok(Session { _connection: connection, channel, consumer, topology, turn: None })
+    }
+
+    /// Until told to stop, or workers share the work; fails when the session is no good any more.
+    async fn keep(
+        &self,
+        mut session: Session,
+        stop: &CancellationToken,
+    ) -> Result<Over, QueueError> {
+        let mut standby = self.standby.clone();
+        let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut knocking = Box::pin(knock(self.publisher.clone(), Duration::ZERO));
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(Over::Stopped),
+                () = shared(&mut standby) => return Ok(Over::Shared),
+                delivery = session.consumer.next() => {
+                    session.take(delivery).await?;
+                    self.is_there(true);
+                    self.stand(Standing::Active);
+                }
+                () = &mut knocking, if session.turn.is_none() => {
+                    self.is_there(true);
+                    self.stand(Standing::Standby);
+                    knocking.set(knock(self.publisher.clone(), KNOCK_EVERY));
+                }
+                _ = look.tick() => session.look().await?,
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Keeps the first message, and acknowledges the others.
+    async fn take(
+        &mut self,
+        delivery: Option<Result<Delivery, lapin::Error>>,
+    ) -> Result<(), QueueError> {
+        let canceled = || QueueError::NotTaken("the consumer was canceled by the broker".into());
+        let delivery = delivery.ok_or_else(canceled)??;
+        if self.turn.is_none() {
+            self.turn = Some(delivery);
+            return Ok(());
+        }
+        let acknowledged = delivery.acker.ack(BasicAckOptions::default());
+        answered("acknowledging", acknowledged).await.map(drop)
+    }
+
+    /// Fails if channel or queue are gone, or the broker knows nobody who consumes the queue: one that
+    /// was deleted and declared again at once keeps no consumer, and RabbitMQ 3.10 tells nobody.
+    async fn look(&self) -> Result<(), QueueError> {
+        match self.topology.consumers(&self.channel, TURN).await? {
+            0 => Err(QueueError::NotTaken("the queue of the turn is another one".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Publishes a message for whoever has the turn, after a while; ends when it has had the time to
+/// arrive.
+async fn knock(publisher: Arc<Publisher>, wait: Duration) {
+    tokio::time::sleep(wait).await;
+    while let Err(error) = publisher.publish(&[Outgoing::turn()]).await {
+        tracing::debug!(%error, "a message for whoever has the turn is not published");
+        tokio::time::sleep(SETTLED_AFTER).await;
+    }
+    tokio::time::sleep(SETTLED_AFTER).await;
+}
+
+/// Waits until workers share the work.
+async fn shared(standby: &mut watch::Receiver<bool>) {
+    let shared = standby.wait_for(|standby| !standby).await.is_ok();
+    if !shared {
+        // Nobody tells any more: the worker ends.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits until it is another one. False when told to stop before.
+async fn changed(standby: &mut watch::Receiver<bool>, stop: &CancellationToken) -> bool {
+    stop.run_until_cancelled(standby.changed()).await.is_some_and(|changed| changed.is_ok())
+}
