@@ -48,6 +48,8 @@ pub struct Inspection {
     pub unneeded: Vec<Unneeded>,
     /// The indexes of the user's own that make each posting or each end of a transaction dearer.
     pub slowing: Vec<Slowing>,
+    /// Whether workers stand by for one another, or are to by the choice.
+    pub standby: bool,
 }
 
 impl Store {
@@ -116,7 +118,10 @@ impl Store {
                 let unneeded = unneeded(&seen, Known::THIS, choice);
                 let (accepted, _) = refusing(&seen);
                 let slowing = slowing(&seen);
-                let inspection = Inspection { unfinished, findings, accepted, unneeded, slowing };
+                let remembered = seen.settings.as_ref().is_some_and(|settings| settings.standby);
+                let standby = choice.standby.unwrap_or(remembered);
+                let inspection =
+                    Inspection { unfinished, findings, accepted, unneeded, slowing, standby };
                 return Ok((inspection, choice));
             }
             settings = after;

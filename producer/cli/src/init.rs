@@ -146,6 +146,8 @@ struct Report {
     unneeded: Vec<Unneeded>,
     /// Indexes of the user's own that make each posting or each end of a transaction dearer.
     slowing: Vec<Slowing>,
+    /// Whether workers stand by for one another.
+    standby: bool,
 }
 
 /// Sets up, or says what is missing.
@@ -168,7 +170,9 @@ pub async fn run(
     let written = if args.json { report.json(out) } else { report.text(out) };
     let written = written.and_then(|()| out.flush());
     context.client.ensure_queue().await?;
-    context.client.ensure_turn().await?;
+    if report.standby {
+        context.client.ensure_turn().await?;
+    }
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
 }
@@ -182,14 +186,19 @@ async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
     let after = match is_done {
         true => before,
         false => {
+            // Workers look for it as soon as they read the setting.
+            if choice.standby == Some(true) {
+                context.client.ensure_queue().await?;
+                context.client.ensure_turn().await?;
+            }
             context.client.apply_schema(choice).await?;
             context.client.inspect(choice).await?
         }
     };
     applied.retain(|finding| !after.findings.contains(finding));
-    let Inspection { findings: missing, accepted, unneeded, slowing, .. } = after;
+    let Inspection { findings: missing, accepted, unneeded, slowing, standby, .. } = after;
     let foreign = context.client.foreign().await?;
-    Ok(Report { applied, missing, accepted, foreign, unneeded, slowing })
+    Ok(Report { applied, missing, accepted, foreign, unneeded, slowing, standby })
 }
 
 impl Report {

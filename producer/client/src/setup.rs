@@ -92,16 +92,12 @@ impl Client {
         self.insist(|| self.publisher().ensure()).await
     }
 
-    /// The same for workers that stand by for one another, where the ledger has such.
+    /// The same for workers that stand by for one another.
     ///
     /// # Errors
     /// As [`Client::ensure_queue`].
     pub async fn ensure_turn(&self) -> Result<(), Error> {
-        let settings = self.insist(|| self.store().check_settings()).await?;
-        match settings.is_some_and(|settings| settings.standby) {
-            true => self.insist(|| self.publisher().ensure_turn()).await,
-            false => Ok(()),
-        }
+        self.insist(|| self.publisher().ensure_turn()).await
     }
 }
 

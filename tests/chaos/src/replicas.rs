@@ -8,7 +8,8 @@ use tokio::sync::watch;
 /// Between two changes.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Changes the ledger's way until it is told to stop; returns how often. While the database is away the change fails, and comes later.
+/// Changes the ledger's way until it is told to stop; returns how often. While the database is away
+/// the change fails, and comes later.
 pub(crate) async fn change(store: Store, mut stop: watch::Receiver<bool>) -> u32 {
     let (mut changes, mut standby) = (0, true);
     loop {

@@ -123,12 +123,17 @@ impl Consuming {
                     tracing::info!(queue = session.topology.queue(WORK), "consuming");
                     match self.consume(&mut session, intake, ahead, stop).await {
                         Ok(Over::Stopped) => {
-                            return Ok(Some(self.wind_up(session, intake, stop).await));
+                            return Ok(Some(self.wind_up(session, intake, stop).await.0));
                         }
                         Ok(Over::TurnGone) => {
                             tracing::info!("taking no more messages: it is another worker's turn");
-                            let last = self.wind_up(session, intake, stop).await;
-                            tokio::spawn(last.close_when_done());
+                            let (last, is_drained) = self.wind_up(session, intake, stop).await;
+                            tokio::spawn(async move {
+                                if is_drained {
+                                    last.until_done().await;
+                                }
+                                last.close().await;
+                            });
                             continue;
                         }
                         Err(error) => {
@@ -330,22 +335,24 @@ impl Consuming {
         Ok(())
     }
 
-    /// Stops the deliveries and takes in those already here, so that they can be requeued.
+    /// Stops the deliveries and takes in those already here, so that they can be requeued. Says
+    /// whether all of them were.
     async fn wind_up(
         &self,
         mut session: Session,
         intake: &mut Intake,
         stop: &CancellationToken,
-    ) -> LastSession {
+    ) -> (LastSession, bool) {
         let drained = tokio::time::timeout(WIND_UP_MAX, async {
             session.drain(Origin::Work, intake, stop).await?;
             session.drain(Origin::Solo, intake, stop).await
         });
-        match drained.await {
+        let drained = drained.await;
+        match &drained {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "the broker gives back what it delivered"),
             Err(_) => tracing::debug!("the broker gives back the rest of what it delivered"),
         }
-        session.last()
+        (session.last(), matches!(drained, Ok(Ok(()))))
     }
 }

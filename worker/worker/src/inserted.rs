@@ -71,8 +71,9 @@ impl Inserted {
             if !pause(&stop, wait).await {
                 return;
             }
-            if self.turn.is_standby() {
-                (taken, wait) = (Vec::new(), EVERY);
+            // What is taken up already is published here.
+            if self.turn.is_standby() && taken.is_empty() {
+                wait = EVERY;
                 continue;
             }
             let begun = Instant::now();
@@ -102,7 +103,7 @@ impl Inserted {
     /// Takes up what is found, at most one step.
     async fn take_up(&self, tidies: bool) -> Result<Vec<TransactionId>, SweepError> {
         // Where they are, another worker finds them, or this one later.
-        if !self.health.has_broker() {
+        if self.turn.is_standby() || !self.health.has_broker() {
             return Ok(Vec::new());
         }
         if tidies {

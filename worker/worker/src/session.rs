@@ -25,6 +25,9 @@ pub const LITTLE: usize = 1 << 20;
 /// What the broker sends beside a message's body, about.
 pub const ENVELOPE: usize = 200;
 
+/// How long a session that takes nothing more is held for what it has: longer than lease and grace.
+const DONE_LIMIT: Duration = Duration::from_secs(60);
+
 /// How often to look whether a session that takes nothing more has nothing left.
 const DONE_EVERY: Duration = Duration::from_millis(100);
 
@@ -49,12 +52,20 @@ pub struct LastSession {
 }
 
 impl LastSession {
-    /// Ends it when all that it has delivered is acknowledged or given back.
-    pub async fn close_when_done(self) {
-        while self.lost.iter().any(|deliveries| !deliveries.are_done()) {
-            tokio::time::sleep(DONE_EVERY).await;
-        }
-        self.close().await;
+    /// Waits until all that it has delivered is acknowledged or given back, it is lost, or it has
+    /// taken long.
+    pub async fn until_done(&self) {
+        let done = async {
+            let is_left = |deliveries: &Arc<Deliveries>| !deliveries.are_done();
+            while self.connection.status().connected() && self.lost.iter().any(is_left) {
+                tokio::time::sleep(DONE_EVERY).await;
+            }
+            // The last acknowledgement may be on its way.
+            for deliveries in &self.lost {
+                drop(deliveries.turn().await);
+            }
+        };
+        drop(tokio::time::timeout(DONE_LIMIT, done).await);
     }
 
     /// Ends it.

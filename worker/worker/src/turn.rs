@@ -1,17 +1,19 @@
 //! Whose turn it is to settle, where workers stand by for one another.
 //!
-//! Owns this worker's [`Standing`], and a connection to the broker that shows it. All workers consume
-//! the queue of the turn, and the broker delivers to one of them only. That one has the turn: it
-//! keeps the first message that it gets, and acknowledges all others. When its connection is gone,
-//! because it died, hung or stopped, the broker makes the next worker the one, and gives it that
-//! message. A worker that has not got any publishes a message, again and again: so there is one,
-//! also after somebody has purged or deleted the queue. The connection publishes nothing, because a
-//! broker with an alarm reads nothing from connections that do.
+//! Owns this worker's [`Standing`], and a connection to the broker that shows it. All workers
+//! consume the queue of the turn, and the broker delivers to one of them only. Whoever gets a
+//! message has the turn. It keeps the newest message and acknowledges the one before, so that none is kept
+//! for longer than a broker allows. When its connection is gone, because it died, hung or stopped,
+//! the broker makes the next worker the one, and gives it that message. Each worker publishes a
+//! message now and then: so there is one, also after somebody has purged or deleted the queue. The
+//! connection publishes nothing, because a broker with an alarm reads nothing from connections that
+//! do.
 //!
 //! Promises that the turn is in one hand, as far as the broker can tell. Two may have it for a
 //! moment, for example while one hangs; the ledger is safe with any number of workers at work, and
 //! the turn only makes the work cheaper. While the broker is away, nobody knows whose turn it is. A
-//! lost connection is made anew. Fails only at the start, when the broker refuses for good.
+//! lost connection is made anew. Where the broker refuses the queue of the turn for good, the
+//! worker says so once and is at work, as if workers shared it. Never fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,10 +41,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(4);
 /// published has arrived.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a worker that stands by makes sure that somebody has a message.
+/// How often each worker makes sure that somebody has a message, and a new one.
 const KNOCK_EVERY: Duration = Duration::from_secs(30);
 
-/// How many messages are delivered ahead: one that is kept, and those that are acknowledged.
+/// How many messages are delivered ahead: one that is kept, and those of other workers.
 const AHEAD: u16 = 20;
 
 /// What a worker may do now.
@@ -69,14 +71,21 @@ impl Turn {
 
     /// Waits until messages are to be taken. False when told to stop before.
     pub async fn come(&mut self, stop: &CancellationToken) -> bool {
-        let active = self.0.wait_for(|standing| *standing == Standing::Active);
-        stop.run_until_cancelled(active).await.is_some_and(|active| active.is_ok())
+        let active = async {
+            if self.0.wait_for(|standing| *standing == Standing::Active).await.is_err() {
+                // Nobody tells any more, so the worker is ending for another reason.
+                std::future::pending::<()>().await;
+            }
+        };
+        stop.run_until_cancelled(active).await.is_some()
     }
 
     /// Waits until no more messages are to be taken.
     pub async fn gone(&mut self) {
-        // Whoever tells it lives as long as the worker.
-        drop(self.0.wait_for(|standing| *standing != Standing::Active).await);
+        let gone = self.0.wait_for(|standing| *standing != Standing::Active).await.is_ok();
+        if !gone {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -125,11 +134,8 @@ impl TurnKeeper {
     }
 
     /// Keeps it until `stop`.
-    ///
-    /// # Errors
-    /// When the first session can't be made for a reason that does not pass by itself.
     pub async fn run(mut self, stop: CancellationToken) -> PartEnd {
-        let (mut reconnect, mut has_stood) = (Reconnect::default(), false);
+        let (mut reconnect, mut told) = (Reconnect::default(), None);
         loop {
             if !*self.standby.borrow_and_update() {
                 self.stand(Standing::Active);
@@ -141,7 +147,7 @@ impl TurnKeeper {
             self.stand(Standing::Unknown);
             let error = match self.open().await {
                 Ok(session) => {
-                    has_stood = true;
+                    told = None;
                     reconnect.reached();
                     match self.keep(session, &stop).await {
                         Ok(Over::Stopped) => return Ok(None),
@@ -149,13 +155,16 @@ impl TurnKeeper {
                         Err(error) => error,
                     }
                 }
-                Err(error) if error.lasts() && !has_stood => return Err(error.to_string()),
                 Err(error) => error,
             };
-            self.stand(Standing::Unknown);
-            self.is_there(false);
             let delay = reconnect.wait();
-            tracing::debug!(%error, ?delay, "whose turn it is will be asked again");
+            let lasts = error.lasts();
+            match told.replace(lasts) == Some(lasts) {
+                true => tracing::debug!(%error, ?delay, "whose turn it is will be asked again"),
+                false => tracing::warn!(%error, "whose turn it is can't be asked; trying again"),
+            }
+            // Nobody may be told for a long time, and any number of workers at work is safe.
+            self.stand(if lasts { Standing::Active } else { Standing::Unknown });
             if !pause(&stop, delay).await {
                 return Ok(None);
             }
@@ -210,42 +219,48 @@ impl TurnKeeper {
                 () = shared(&mut standby) => return Ok(Over::Shared),
                 delivery = session.consumer.next() => {
                     session.take(delivery).await?;
-                    self.is_there(true);
+                    // From here on the consumer tells whether the broker is there.
                     self.stand(Standing::Active);
                 }
-                () = &mut knocking, if session.turn.is_none() => {
-                    self.is_there(true);
-                    self.stand(Standing::Standby);
+                // Always polled: whoever stops in the midst of publishing keeps others from it.
+                () = &mut knocking => {
+                    if session.turn.is_none() {
+                        self.is_there(true);
+                        self.stand(Standing::Standby);
+                    }
                     knocking.set(knock(self.publisher.clone(), KNOCK_EVERY));
                 }
-                _ = look.tick() => session.look().await?,
+                _ = look.tick() => {
+                    let consumers = session.look().await?;
+                    if session.turn.is_none() {
+                        self.health.workers(consumers);
+                    }
+                }
             }
         }
     }
 }
 
 impl Session {
-    /// Keeps the first message, and acknowledges the others.
+    /// Keeps the newest message, and acknowledges the one before.
     async fn take(
         &mut self,
         delivery: Option<Result<Delivery, lapin::Error>>,
     ) -> Result<(), QueueError> {
         let canceled = || QueueError::NotTaken("the consumer was canceled by the broker".into());
         let delivery = delivery.ok_or_else(canceled)??;
-        if self.turn.is_none() {
-            self.turn = Some(delivery);
-            return Ok(());
-        }
-        let acknowledged = delivery.acker.ack(BasicAckOptions::default());
+        let Some(before) = self.turn.replace(delivery) else { return Ok(()) };
+        let acknowledged = before.acker.ack(BasicAckOptions::default());
         answered("acknowledging", acknowledged).await.map(drop)
     }
 
-    /// Fails if channel or queue are gone, or the broker knows nobody who consumes the queue: one that
-    /// was deleted and declared again at once keeps no consumer, and RabbitMQ 3.10 tells nobody.
-    async fn look(&self) -> Result<(), QueueError> {
+    /// How many workers consume the queue. Fails if channel or queue are gone, or nobody does: a
+    /// queue that was deleted and declared again at once keeps no consumer, and RabbitMQ 3.10 tells
+    /// nobody.
+    async fn look(&self) -> Result<u32, QueueError> {
         match self.topology.consumers(&self.channel, TURN).await? {
             0 => Err(QueueError::NotTaken("the queue of the turn is another one".into())),
-            _ => Ok(()),
+            consumers => Ok(consumers),
         }
     }
 }
@@ -272,5 +287,10 @@ async fn shared(standby: &mut watch::Receiver<bool>) {
 
 /// Waits until it is another one. False when told to stop before.
 async fn changed(standby: &mut watch::Receiver<bool>, stop: &CancellationToken) -> bool {
-    stop.run_until_cancelled(standby.changed()).await.is_some_and(|changed| changed.is_ok())
+    let changed = async {
+        if standby.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    stop.run_until_cancelled(changed).await.is_some()
 }

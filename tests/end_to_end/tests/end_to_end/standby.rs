@@ -129,6 +129,11 @@ async fn one_is_at_work_again_after_the_queue_of_the_turn_was_deleted() {
         active(&world, &workers).await;
         settles_one(&world, &format!("before-{n}")).await;
         world.queues.delete(TURN).await;
+        // What workers do about it is not done at once; then the queue is there again.
+        wait_until("the queue is declared again", s(30), async || {
+            world.queues.depth(TURN).await.is_some()
+        })
+        .await;
         settles_one(&world, &format!("after-{n}")).await;
     }
     active(&world, &workers).await;
