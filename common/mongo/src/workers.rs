@@ -48,7 +48,7 @@ pub struct WorkerReport {
     pub lanes: u64,
     /// The most ids of a batch.
     pub batch_size: u64,
-    /// `working`, `draining` or `stopped`.
+    /// `working`, `standby`, `draining` or `stopped`.
     pub activity: String,
     /// Whether it reaches the broker.
     pub broker: bool,

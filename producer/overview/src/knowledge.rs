@@ -254,6 +254,7 @@ impl Knowledge {
             "stopped" => Activity::Stopped,
             _ if age > SILENT_MS => Activity::Silent,
             "draining" => Activity::Draining,
+            "standby" => Activity::Standby,
             _ => Activity::Working,
         };
         Worker {

@@ -125,7 +125,7 @@ fn away(problem: Option<&str>, age_ms: Option<u64>) -> String {
 
 fn is_here(worker: &&Worker) -> bool {
     match worker.activity {
-        Activity::Working | Activity::Draining => true,
+        Activity::Working | Activity::Standby | Activity::Draining => true,
         Activity::Silent | Activity::Stopped => false,
     }
 }

@@ -255,6 +255,8 @@ pub enum Activity {
     Draining,
     /// It works, or waits for work.
     Working,
+    /// It waits for its turn, while another worker is at work.
+    Standby,
     /// It has ended as it was told.
     Stopped,
 }

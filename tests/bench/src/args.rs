@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub workload: Vec<Workload>,
 
-    /// Only these parts; growth, scale, inserted, ended, undated and sustained are done only when
-    /// they are named
+    /// Only these parts; growth, scale, limited, standby, inserted, ended, undated and sustained are
+    /// done only when they are named
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub part: Vec<Part>,
 
@@ -109,8 +109,8 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  deploy/bench --json bench.json --picture .       all but growth, scale, inserted, ended, undated
-                                                   and sustained
+  deploy/bench --json bench.json --picture .       all but growth, scale, limited, standby, inserted,
+                                                   ended, undated and sustained
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
@@ -124,6 +124,8 @@ Examples:
   deploy/bench --part undated                      what others insert without a message
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
+  deploy/bench --part limited                      1 to 8 workers with 5 % of a core each
+  deploy/bench --part standby                      one worker takes the place of another
   deploy/bench --part sustained --only tandem,native --seconds 600        ten minutes of each
   deploy/bench --part latency --with bench.json --json bench.json --picture .    adds to it
 
@@ -186,6 +188,10 @@ pub enum Part {
     Growth,
     /// 1 to 8 workers, near the servers and far away
     Scale,
+    /// 1 to 8 workers that may use a twentieth of a core each
+    Limited,
+    /// Workers that stand by for one another
+    Standby,
     /// Transfers that a program only inserts, and says so
     Inserted,
     /// The list of what ended
@@ -266,7 +272,13 @@ impl Args {
         match part {
             _ if !self.part.is_empty() => self.part.contains(&part),
             Part::Growth => self.growth,
-            Part::Scale | Part::Inserted | Part::Ended | Part::Undated | Part::Sustained => false,
+            Part::Scale
+            | Part::Limited
+            | Part::Standby
+            | Part::Inserted
+            | Part::Ended
+            | Part::Undated
+            | Part::Sustained => false,
             Part::Throughput | Part::Latency | Part::Idle | Part::Book | Part::Backlog => true,
         }
     }
@@ -356,7 +368,7 @@ mod tests {
     #[test]
     fn what_takes_long_is_done_only_when_it_is_named() {
         for part in
-            [Part::Growth, Part::Scale, Part::Inserted, Part::Ended, Part::Undated, Part::Sustained]
+            [Part::Growth, Part::Scale, Part::Limited, Part::Standby, Part::Ended, Part::Sustained]
         {
             assert!(!parse("bench").wants(part));
         }

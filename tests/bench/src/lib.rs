@@ -10,6 +10,8 @@
 //! - [`latency`] with its `situations`, `submitter` and `watch`: from submission to `applied`.
 //! - [`growth`]: large backlogs, many accounts; `drain`: the cost of settling a backlog.
 //! - [`scale`]: more workers, near and far.
+//! - [`limited`]: more workers that may use little of a core.
+//! - [`standby`]: workers that stand by for one another.
 //! - [`inserted`]: transfers that a program only inserts, and says so.
 //! - [`ended`]: the list of what ended, beside workers at full work and when it is long.
 //! - [`undated`]: transfers that somebody else inserts, without a date and a message.
@@ -38,6 +40,7 @@ pub mod growth;
 pub mod holds;
 pub mod inserted;
 pub mod latency;
+pub mod limited;
 pub mod load;
 pub mod markdown;
 pub mod names;
@@ -50,6 +53,7 @@ pub mod returns;
 pub mod scale;
 mod situations;
 mod source;
+pub mod standby;
 pub mod statements;
 mod submitter;
 pub mod summary;
@@ -135,6 +139,16 @@ impl Bench {
             let begun = Instant::now();
             scale::run(&mut self).await;
             self.took("scale", begun);
+        }
+        if self.args.wants(Part::Limited) {
+            let begun = Instant::now();
+            limited::run(&mut self).await;
+            self.took("limited", begun);
+        }
+        if self.args.wants(Part::Standby) {
+            let begun = Instant::now();
+            standby::run(&mut self).await;
+            self.took("standby", begun);
         }
         if self.args.wants(Part::Inserted) {
             let begun = Instant::now();

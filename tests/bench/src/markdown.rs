@@ -39,6 +39,8 @@ fn write_all(report: &Report, text: &mut String) -> Result {
     backlogs(&report.backlogs, text)?;
     steps(&report.steps, text)?;
     lasting::replicas(&report.replicas, text)?;
+    lasting::limited(&report.limited, text)?;
+    lasting::standby(&report.standby, text)?;
     lasting::inserted(&report.inserted, text)?;
     lasting::ended(&report.ended, text)?;
     lasting::undated(&report.undated, text)?;

@@ -10,7 +10,9 @@ use super::ended::Ended;
 use super::growth::{Backlog, Step};
 use super::inserted::Inserted;
 use super::latency::Latency;
+use super::limited::Limited;
 use super::scale::Replicas;
+use super::standby::Standby;
 use super::summary::Summary;
 use super::sustained::Sustained;
 use super::table::{self, Row};
@@ -40,6 +42,12 @@ pub struct Report {
     pub steps: Vec<Step>,
     /// Every number of workers.
     pub replicas: Vec<Replicas>,
+    /// Every number of workers that may use little of a core.
+    #[serde(default)]
+    pub limited: Vec<Limited>,
+    /// What comes of standing by.
+    #[serde(default)]
+    pub standby: Vec<Standby>,
     /// What others inserted without a date.
     #[serde(default)]
     pub undated: Vec<Undated>,
@@ -138,6 +146,10 @@ impl Report {
         earlier.seconds.append(&mut self.seconds);
         replace(&mut earlier.latencies, &mut self.latencies, Latency::is_again);
         replace(&mut earlier.replicas, &mut self.replicas, Replicas::is_again);
+        replace(&mut earlier.limited, &mut self.limited, Limited::is_again);
+        replace(&mut earlier.standby, &mut self.standby, |one, other| {
+            one.contender == other.contender
+        });
         replace(&mut earlier.undated, &mut self.undated, |one, other| {
             one.contender == other.contender
         });
@@ -168,6 +180,8 @@ impl Report {
         let problems = problems.chain(self.backlogs.iter().map(|backlog| &backlog.problems));
         let problems = problems.chain(self.steps.iter().map(|step| &step.run.problems));
         let problems = problems.chain(self.replicas.iter().map(|replicas| &replicas.problems));
+        let problems = problems.chain(self.limited.iter().map(|limited| &limited.problems));
+        let problems = problems.chain(self.standby.iter().map(|standby| &standby.problems));
         let problems = problems.chain(self.undated.iter().map(|run| &run.problems));
         let problems = problems.chain(self.inserted.iter().map(|run| &run.problems));
         let problems = problems.chain(self.ended.iter().map(|run| &run.problems));

@@ -1,4 +1,5 @@
-//! What more workers bring: near the servers, where they share a machine with them, and far away.
+//! What more workers bring: near the servers, where they share a machine with them, and far away;
+//! where they share the work, and near also where they stand by for one another.
 //!
 //! Far away means a round trip of 10 ms between each worker and both servers, by proxies in this
 //! program, whose CPU seconds are the client's. Then a worker waits for the network most of the
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use harness::http::Metrics;
 use harness::proxy::Distance;
+use mongo::Choice;
 use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
@@ -25,13 +27,46 @@ const CONTENDERS: [Contender; 2] = [Contender::Tandem, Contender::Auto];
 /// Between a far worker and the servers, there and back.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The numbers of workers that are compared.
-const NEAR: [usize; 3] = [1, 2, 4];
+const NEAR: [(usize, Way); 5] = [
+    (1, Way::Share),
+    (4, Way::Share),
+    (1, Way::Standby),
+    (4, Way::Standby),
+    (2, Way::Share),
+];
 const FAR: [usize; 4] = [1, 2, 4, 8];
-/// So many transfers there are at least for each worker: the broker hands a worker up to 20,000
-/// ahead, and the others would have nothing to do.
+/// So many transfers there are at least for each worker.
 const EACH_AT_LEAST: usize = 60_000;
 /// The first tenth of the transfers, and the last, are not counted.
 const UNCOUNTED_ONE_IN: u64 = 10;
+
+/// How several workers go about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// All of them are at work.
+    #[default]
+    Share,
+    /// One is at work.
+    Standby,
+}
+
+impl Way {
+    /// Has the ledger's workers go about it like that.
+    pub(super) async fn choose(self, field: &Field) {
+        let standby = Some(self == Way::Standby);
+        field.world.choose(Choice { standby, ..Choice::default() }).await;
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Share => "share",
+            Way::Standby => "standby",
+        }
+    }
+}
 
 /// What so many workers settle.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +75,9 @@ pub struct Replicas {
     pub contender: Contender,
     /// How many.
     pub workers: usize,
+    /// How they go about it.
+    #[serde(default)]
+    pub way: Way,
     /// Milliseconds to the servers and back; 0 where they are near.
     pub round_trip_ms: u64,
     /// Transfers that were counted.
@@ -63,7 +101,7 @@ impl Replicas {
     /// Whether the other one measures the same.
     #[must_use]
     pub fn is_again(&self, other: &Replicas) -> bool {
-        let key = |one: &Replicas| (one.contender, one.workers, one.round_trip_ms);
+        let key = |one: &Replicas| (one.contender, one.workers, one.way, one.round_trip_ms);
         key(self) == key(other)
     }
 }
@@ -79,12 +117,17 @@ pub async fn run(bench: &mut Bench) {
     }
     for workers in FAR {
         for contender in &contenders {
-            one(bench, *contender, workers, ROUND_TRIP).await;
+            one(bench, *contender, (workers, Way::Share), ROUND_TRIP).await;
         }
     }
 }
 
-async fn one(bench: &mut Bench, contender: Contender, workers: usize, round_trip: Duration) {
+async fn one(
+    bench: &mut Bench,
+    contender: Contender,
+    workers: (usize, Way),
+    round_trip: Duration,
+) {
     let field = bench.field(contender).await;
     let ran = measure(bench, &field, contender, workers, round_trip).await;
     field.finish().await;
@@ -95,7 +138,7 @@ async fn one(bench: &mut Bench, contender: Contender, workers: usize, round_trip
         }
         Err(problem) => {
             let contender = contender.name();
-            bench.failed(format!("{workers} workers of {contender}: {problem}"));
+            bench.failed(format!("{} workers of {contender}: {problem}", workers.0));
         }
     }
 }
@@ -104,9 +147,10 @@ async fn measure(
     bench: &Bench,
     field: &Field,
     contender: Contender,
-    workers: usize,
+    (workers, way): (usize, Way),
     round_trip: Duration,
 ) -> Result<Replicas, String> {
+    way.choose(field).await;
     let accounts = bench.args.accounts;
     let least = if bench.args.quick { 0 } else { workers * EACH_AT_LEAST };
     let total = bench.args.scale().transfers.max(least);
@@ -138,6 +182,7 @@ async fn measure(
     Ok(Replicas {
         contender,
         workers: crew.workers,
+        way,
         round_trip_ms: u64::try_from(round_trip.as_millis()).unwrap_or(u64::MAX),
         transfers: drained.transfers,
         per_s: drained.per_s(),
@@ -192,10 +237,11 @@ fn line(replicas: &Replicas) -> String {
         )
     });
     format!(
-        "{} workers of {:<7} at {:>2} ms: {:.0}/s, CPU s/1000: mongod {:.3}, worker {:.3}, proxies \
+        "{} workers of {:<7} {} at {:>2} ms: {:.0}/s, CPU s/1000: mongod {:.3}, worker {:.3}, proxies \
          {:.3}{conflicts} {}",
         replicas.workers,
         replicas.contender.name(),
+        replicas.way.name(),
         replicas.round_trip_ms,
         replicas.per_s,
         replicas.cpu_per_1000.mongod,
@@ -214,7 +260,8 @@ pub fn find(
     is_far: bool,
 ) -> Option<&Replicas> {
     all.iter().find(|one| {
-        let same = one.contender == contender && one.workers == workers;
+        let same =
+            one.contender == contender && one.workers == workers && one.way == Way::Share;
         same && (one.round_trip_ms > 0) == is_far && one.problems.is_empty()
     })
 }
@@ -233,6 +280,7 @@ pub(super) mod tests {
         Replicas {
             contender,
             workers,
+            way: Way::Share,
             round_trip_ms,
             transfers: 1_000,
             per_s,

@@ -1,6 +1,7 @@
 //! The harness of the end-to-end tests: real servers, real processes, and networks that misbehave.
 //!
 //! - [`deployment`]: MongoDB and RabbitMQ as child processes in a directory of their own.
+//! - [`cpu_limit`]: a bound for the CPU of a process.
 //! - [`console`], [`interrupt`]: what the programs that run servers say, and how they are
 //!   interrupted.
 //! - [`servers`]: where the shared servers are, and servers of a test's own.
@@ -24,6 +25,7 @@ pub mod api;
 pub mod certificates;
 pub mod collector;
 pub mod console;
+pub mod cpu_limit;
 pub mod deployment;
 pub mod failing;
 pub mod figures;

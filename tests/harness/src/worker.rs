@@ -185,6 +185,11 @@ impl Worker {
         Metrics::new(answer.body)
     }
 
+    /// Whether it stands by for another one.
+    pub async fn stands_by(&self) -> bool {
+        self.metrics().await.sum("tandem_standing_by", &[]) == 1.0
+    }
+
     /// Stops it, as a machine that swaps would.
     ///
     /// # Panics
@@ -201,6 +206,26 @@ impl Worker {
     pub fn thaw(&self) {
         self.signal(Signal::Cont);
     }
+}
+
+/// Waits until one of them is at work and all others stand by; returns its place.
+///
+/// # Panics
+/// When it takes longer than `limit`.
+pub async fn active(workers: &[&Worker], limit: Duration) -> usize {
+    let mut at = None;
+    wait_until("one is at work and the others stand by", limit, async || {
+        let mut working = Vec::new();
+        for (n, worker) in workers.iter().enumerate() {
+            if !worker.stands_by().await {
+                working.push(n);
+            }
+        }
+        at = working.first().copied();
+        working.len() == 1
+    })
+    .await;
+    at.expect("one is at work")
 }
 
 /// An address for one worker. The port is below those that the system assigns by itself, so that no

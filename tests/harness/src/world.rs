@@ -21,7 +21,7 @@ use settings::{AmqpSettings, MongoSettings};
 use crate::laid_out;
 use crate::process::Process;
 use crate::producer::{self, Answer};
-use crate::proxy::{ByteProxy, MongoProxy};
+use crate::proxy::{ByteProxy, CountingProxy, MongoProxy};
 use crate::queues::Queues;
 use crate::rest;
 use crate::servers::{self, Servers, address_of, with_address};
@@ -202,6 +202,14 @@ impl World {
     /// A proxy in front of RabbitMQ, and the connection string that leads through it.
     pub async fn amqp_proxy(&self) -> (ByteProxy, String) {
         let proxy = ByteProxy::start(address_of(&self.servers.amqp_url)).await;
+        let url = with_address(&self.servers.amqp_url, proxy.address());
+        (proxy, url)
+    }
+
+    /// A proxy in front of RabbitMQ that counts what is asked of it, and the connection string that
+    /// leads through it.
+    pub async fn counting_proxy(&self) -> (CountingProxy, String) {
+        let proxy = CountingProxy::start(address_of(&self.servers.amqp_url)).await;
         let url = with_address(&self.servers.amqp_url, proxy.address());
         (proxy, url)
     }

@@ -58,8 +58,8 @@ pub struct WorkerFlags {
     #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000)]
     ride_ms: u32,
 
-    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at
-    /// most
+    /// Messages delivered ahead; by default as many as hold eight batches of ids and as the
+    /// worker ends in about a second, and 16,000 at most
     #[arg(long, env = "TANDEM_PREFETCH")]
     prefetch: Option<u16>,
 

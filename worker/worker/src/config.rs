@@ -75,8 +75,8 @@ pub struct Config {
     /// in milliseconds, at most a quarter of the lease; 0 settles at once
     pub ride_ms: u32,
 
-    /// Messages delivered ahead; by default as many as hold eight batches of ids, and 16,000 at
-    /// most
+    /// Messages delivered ahead; by default as many as hold eight batches of ids and as the
+    /// worker ends in about a second, and 16,000 at most
     pub prefetch: Option<u16>,
 
     /// After so many claims for it alone a transaction that is not committed is rolled back

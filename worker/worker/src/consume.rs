@@ -6,7 +6,7 @@
 //! can't be acknowledged any more; they come again and find their work done.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use lapin::options::{BasicConsumeOptions, BasicQosOptions};
@@ -39,8 +39,9 @@ pub const UNREAD_MAX: usize = 32 << 20;
 /// How long a worker that stops takes in what it was sent.
 const WIND_UP_MAX: Duration = Duration::from_secs(2);
 
-/// How often to look whether messages wait for a publication in the place of new deliveries.
-const WINDOW_EVERY: Duration = Duration::from_millis(250);
+/// How often to look how fast messages end, and whether some wait for a publication in the place of
+/// new deliveries.
+const WINDOW_EVERY: Duration = Duration::from_millis(100);
 
 /// How often to look whether channel and queue are still there. When the broker has closed a
 /// channel, the client may never hear of it.
@@ -292,6 +293,10 @@ impl Consuming {
                     continue;
                 }
                 _ = fit.tick() => {
+                    let progress = session.work.deliveries.progress();
+                    if ahead.looked(Instant::now(), progress) {
+                        self.consume_anew(session, Origin::Work, intake, (ahead, stop)).await?;
+                    }
                     for origin in [Origin::Work, Origin::Solo] {
                         self.fit_window(session, origin, intake, (ahead, stop)).await?;
                     }

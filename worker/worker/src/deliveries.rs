@@ -14,6 +14,8 @@ use lapin::Acker;
 use tokio::sync::{Mutex as IsolationGuard, Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
+use crate::pace::Progress;
+
 /// No more than so many are acknowledged one by one at once.
 const SINGLY_MAX: usize = 32;
 
@@ -38,6 +40,8 @@ struct Unacknowledged {
     open: BTreeSet<u64>,
     /// These have ended.
     ended: BTreeSet<u64>,
+    /// How many have ended so far, also before.
+    ended_so_far: u64,
 }
 
 /// A delivery's handle.
@@ -77,6 +81,12 @@ impl Deliveries {
         self.unacknowledged().prefetch = prefetch.into();
     }
 
+    /// What has happened so far.
+    pub fn progress(&self) -> Progress {
+        let Unacknowledged { open, ended, ended_so_far, .. } = &*self.unacknowledged();
+        Progress { ended: *ended_so_far, held: open.len() + ended.len() }
+    }
+
     /// Takes notice that none of them can be acknowledged any more.
     pub fn lose(&self) {
         self.lost.cancel();
@@ -109,6 +119,7 @@ impl Deliveries {
         let mut unacknowledged = self.unacknowledged();
         let open = numbers.iter().filter(|number| unacknowledged.open.remove(number)).copied();
         let ended: Vec<u64> = open.collect();
+        unacknowledged.ended_so_far += ended.len() as u64;
         unacknowledged.ended.extend(ended);
         self.ended.notify_waiters();
     }
@@ -121,7 +132,7 @@ impl Deliveries {
 
     /// Says for each of these, which have ended, how it is acknowledged now. Only in one's turn.
     pub(crate) fn acknowledge(&self, numbers: &[u64], patience: Patience) -> Vec<Acknowledge> {
-        let Unacknowledged { prefetch, open, ended } = &mut *self.unacknowledged();
+        let Unacknowledged { prefetch, open, ended, .. } = &mut *self.unacknowledged();
         let first_open = open.first().copied().unwrap_or(u64::MAX);
         let ours: Vec<u64> = numbers.iter().copied().filter(|one| ended.contains(one)).collect();
         let covering = ours.iter().copied().filter(|number| *number < first_open).max();
@@ -171,7 +182,7 @@ mod tests {
 
     fn deliveries(numbers: impl IntoIterator<Item = u64>) -> Deliveries {
         let open = numbers.into_iter().collect();
-        let unacknowledged = Unacknowledged { prefetch: 200, open, ended: BTreeSet::new() };
+        let unacknowledged = Unacknowledged { prefetch: 200, open, ..Unacknowledged::default() };
         let unacknowledged = Mutex::new(unacknowledged);
         Deliveries { unacknowledged, ..Deliveries::default() }
     }

@@ -19,9 +19,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::components::{Component, PartEnd, pause};
 use crate::metrics::{Metrics, Server};
+use crate::turn::Turn;
 
 /// How often to look at the database.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How often a worker looks that stands by.
+const LOOK_EVERY_IN_STANDBY: Duration = Duration::from_secs(6);
 
 /// The most connections to the pages.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -63,6 +67,12 @@ impl Health {
     /// Notes whether the database is there.
     pub fn database(&self, there: bool) {
         self.database.store(there, Ordering::Relaxed);
+    }
+
+    /// Whether the database is there.
+    #[must_use]
+    pub fn has_database(&self) -> bool {
+        self.database.load(Ordering::Relaxed)
     }
 
     /// Notes how many workers there are, itself included, as the broker knows.
@@ -139,7 +149,7 @@ pub async fn watch_database(
     outbox: MongoOutbox,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    told: impl Fn(Duration) + Send,
+    (turn, told): (Turn, impl Fn(Duration) + Send),
     stop: CancellationToken,
 ) {
     let mut there = true;
@@ -174,7 +184,8 @@ pub async fn watch_database(
         }
         health.database(there);
         metrics.server(Server::Database, there);
-        if !pause(&stop, LOOK_EVERY).await {
+        let every = if turn.is_standby() { LOOK_EVERY_IN_STANDBY } else { LOOK_EVERY };
+        if !pause(&stop, every).await {
             return;
         }
     }

@@ -16,6 +16,7 @@ mod intake;
 mod isolation_lock;
 pub mod job;
 pub mod metrics;
+mod pace;
 mod passage;
 mod prefetch;
 mod publications;

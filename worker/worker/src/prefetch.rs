@@ -1,5 +1,5 @@
 //! How many messages the broker delivers ahead: as many as hold a few batches of ids, and some
-//! megabytes.
+//! megabytes, and no more than the worker ends in about a second.
 //!
 //! The broker counts messages, and a message may hold one id or thousands, or be somebody else's
 //! and large. Too few delivered ahead leave the lanes waiting; too many wait here, while other
@@ -7,20 +7,27 @@
 //! a bound for the messages, however few ids they hold, and that only few come along with what two
 //! workers have died with. A pure decision: somebody else consumes.
 
-/// The fewest messages: some are always on their way.
+use std::time::Instant;
+
+use crate::pace::{Pace, Progress};
+
+/// The fewest messages, whatever they hold: some are always on their way.
 const MESSAGES_LEAST: f64 = 20.0;
 
 /// The most messages: some megabytes.
 const MESSAGES_MAX: f64 = 16_000.0;
 
-/// How many messages are delivered ahead before it is known what they hold, and along with what two
-/// workers have died with.
-const MESSAGES_FIRST: u16 = 200;
+/// How many messages are delivered ahead before it is known what they hold.
+const MESSAGES_FIRST: u16 = 20;
+
+/// The most along with what two workers have died with.
+const MESSAGES_OF_TWO_DEATHS: f64 = 200.0;
 
 /// So many bytes are delivered ahead, unless that would be fewer than the fewest messages.
 pub const BYTES_AHEAD: usize = 32 << 20;
 
-/// So many messages say what the next ones hold, or so many bytes.
+/// So many messages say what the next ones hold, or half of what is delivered ahead, or so many
+/// bytes.
 const SAMPLE: u32 = 100;
 const SAMPLE_BYTES: usize = BYTES_AHEAD / 4;
 
@@ -46,6 +53,9 @@ pub struct Prefetch {
     aim: Option<usize>,
     messages: u32,
     sum: Delivered,
+    /// How many messages there are to be by what they hold.
+    by_contents: f64,
+    pace: Pace,
 }
 
 impl Prefetch {
@@ -58,6 +68,8 @@ impl Prefetch {
             aim,
             messages: 0,
             sum: Delivered::default(),
+            by_contents: MESSAGES_FIRST.into(),
+            pace: Pace::default(),
         }
     }
 
@@ -80,15 +92,27 @@ impl Prefetch {
         self.sum.ids += seen.ids;
         self.sum.bytes += seen.bytes;
         self.sum.deliveries = self.sum.deliveries.max(seen.deliveries);
-        if self.messages < SAMPLE && self.sum.bytes < SAMPLE_BYTES {
+        let sample = SAMPLE.min(u32::from(self.prefetch).div_ceil(2));
+        if self.messages < sample && self.sum.bytes < SAMPLE_BYTES {
             return false;
         }
         let messages = f64::from(std::mem::take(&mut self.messages));
         let sum = std::mem::take(&mut self.sum);
         let by_ids = aim as f64 * messages / sum.ids.max(1) as f64;
         let by_bytes = BYTES_AHEAD as f64 * messages / sum.bytes.max(1) as f64;
-        let most = if sum.deliveries > 1 { MESSAGES_FIRST.into() } else { MESSAGES_MAX };
-        let wanted = by_ids.min(by_bytes).clamp(MESSAGES_LEAST, most);
+        let most = if sum.deliveries > 1 { MESSAGES_OF_TWO_DEATHS } else { MESSAGES_MAX };
+        self.by_contents = by_ids.min(by_bytes).clamp(MESSAGES_LEAST, most);
+        self.fit()
+    }
+
+    /// Takes notice of what has happened to messages. True when from now on another number is to be
+    /// delivered ahead.
+    pub fn looked(&mut self, now: Instant, progress: Progress) -> bool {
+        self.aim.is_some() && self.pace.saw(now, progress, self.prefetch) && self.fit()
+    }
+
+    fn fit(&mut self) -> bool {
+        let wanted = self.by_contents.min(self.pace.messages());
         let now = f64::from(self.prefetch);
         if wanted < now * TIMES && wanted > now / TIMES {
             return false;
@@ -100,22 +124,39 @@ impl Prefetch {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// Of a worker that is as fast as can be.
+    fn fast() -> Prefetch {
+        let (mut ahead, begun) = (Prefetch::new(None, 16_000), Instant::now());
+        let held = usize::from(MESSAGES_FIRST);
+        assert!(!ahead.looked(begun, Progress { ended: 0, held }));
+        let ended = 1_000_000;
+        assert!(!ahead.looked(begun + Duration::from_secs(1), Progress { ended, held }));
+        ahead
+    }
 
     fn after(ahead: &mut Prefetch, ids: usize) -> (bool, u16) {
         after_seen(ahead, Delivered { ids, bytes: 60, deliveries: 1 })
     }
 
     fn after_seen(ahead: &mut Prefetch, seen: Delivered) -> (bool, u16) {
-        let changes = (0..SAMPLE).filter(|_| ahead.saw(seen)).count();
-        assert!(changes <= 1);
-        (changes == 1, ahead.messages())
+        let before = ahead.messages();
+        for _ in 0..2 * SAMPLE {
+            ahead.saw(seen);
+        }
+        while ahead.messages > 0 {
+            ahead.saw(seen);
+        }
+        (ahead.messages() != before, ahead.messages())
     }
 
     #[test]
     fn small_messages_come_in_numbers_and_large_ones_do_not() {
-        let mut ahead = Prefetch::new(None, 16_000);
-        assert_eq!(after(&mut ahead, 100), (false, MESSAGES_FIRST));
+        let mut ahead = fast();
+        assert_eq!(after(&mut ahead, 100), (true, 160));
         assert_eq!(after(&mut ahead, 20), (true, 800));
         assert_eq!(after(&mut ahead, 12), (false, 800), "not for less than twice as many");
         assert_eq!(after(&mut ahead, 38), (false, 800), "nor for more than half of them");
@@ -128,7 +169,7 @@ mod tests {
 
     #[test]
     fn of_large_messages_few_are_delivered_ahead_and_this_is_known_before_many_have_come() {
-        let mut ahead = Prefetch::new(None, 16_000);
+        let mut ahead = fast();
         assert_eq!(after(&mut ahead, 1), (true, 16_000));
         let large = Delivered { ids: 0, bytes: 1 << 20, deliveries: 0 };
         let come = (1..).find(|_| ahead.saw(large));
@@ -140,11 +181,29 @@ mod tests {
 
     #[test]
     fn along_with_what_two_workers_have_died_with_only_few_are_delivered() {
-        let mut ahead = Prefetch::new(None, 16_000);
+        let mut ahead = fast();
         let twice = Delivered { ids: 1, bytes: 60, deliveries: 2 };
-        assert_eq!(after_seen(&mut ahead, twice), (false, MESSAGES_FIRST));
+        assert_eq!(after_seen(&mut ahead, twice), (true, 200));
         assert_eq!(after(&mut ahead, 1), (true, 16_000), "after one death as many as ever");
-        assert_eq!(after_seen(&mut ahead, twice), (true, MESSAGES_FIRST));
+        assert_eq!(after_seen(&mut ahead, twice), (true, 200));
+    }
+
+    #[test]
+    fn no_more_are_delivered_ahead_than_end_in_about_a_second() {
+        let mut ahead = Prefetch::new(None, 16_000);
+        assert_eq!(ahead.messages(), 20, "nothing is known of them yet");
+        assert_eq!(after(&mut ahead, 1), (true, 1_000), "nothing is known of the worker yet");
+        let begun = Instant::now();
+        let mut looked = |seconds, ended| {
+            let now = begun + Duration::from_secs(seconds);
+            let changed = ahead.looked(now, Progress { ended, held: ahead.messages().into() });
+            (changed, ahead.messages())
+        };
+        assert_eq!(looked(0, 0), (false, 1_000));
+        assert_eq!(looked(1, 300), (true, 300));
+        assert_eq!(looked(2, 700), (false, 300), "not for less than twice as many");
+        assert_eq!(looked(3, 5_700), (true, 5_000));
+        assert_eq!(after(&mut ahead, 1_000), (true, 20), "no more than they hold");
     }
 
     #[test]

@@ -17,9 +17,13 @@ use tokio_util::sync::CancellationToken;
 use crate::components::pause;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::turn::Turn;
 
 /// How often a worker reports. An overview looks as often.
 pub const EVERY: Duration = Duration::from_secs(2);
+
+/// How often one reports that stands by: before it would be taken for silent.
+const EVERY_IN_STANDBY: Duration = Duration::from_secs(5);
 
 /// How long the end of a worker waits for its last report.
 const LAST_LIMIT: Duration = Duration::from_secs(3);
@@ -32,6 +36,7 @@ pub(crate) struct Reporter {
     store: Store,
     metrics: Arc<Metrics>,
     way: Way,
+    turn: Turn,
     /// What does not change.
     identity: WorkerReport,
 }
@@ -48,7 +53,7 @@ impl Reporter {
         metrics: Arc<Metrics>,
         config: &Config,
         life: String,
-        way: Way,
+        (way, turn): (Way, Turn),
     ) -> Reporter {
         let identity = WorkerReport {
             id: life,
@@ -59,7 +64,7 @@ impl Reporter {
             batch_size: config.batch_size.into(),
             ..WorkerReport::default()
         };
-        Reporter { store, metrics, way, identity }
+        Reporter { store, metrics, way, turn, identity }
     }
 
     /// Starts it. `draining` is cancelled when the worker is told to stop.
@@ -70,8 +75,12 @@ impl Reporter {
 
     async fn run(self, draining: CancellationToken, ended: CancellationToken) {
         while !draining.is_cancelled() {
-            self.report("working").await;
-            pause(&draining, EVERY).await;
+            let (activity, every) = match self.turn.is_standby() {
+                true => ("standby", EVERY_IN_STANDBY),
+                false => ("working", EVERY),
+            };
+            self.report(activity).await;
+            pause(&draining, every).await;
         }
         while !ended.is_cancelled() {
             self.report("draining").await;

@@ -94,7 +94,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         self.start_due(&mut parts, turns.clone(), &turn, &told);
         self.start_inserted(&mut parts, &turn, &told);
         self.start_consumer(&mut parts, turns, &turn, &told);
-        let reporting = self.reporter().start(told.clone());
+        let reporting = self.reporter(&turn).start(told.clone());
         let failure = tokio::select! {
             biased;
             () = stop.cancelled() => None,
@@ -113,7 +113,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         failure.map_or(drained, Err)
     }
 
-    fn reporter(&self) -> Reporter {
+    fn reporter(&self, turn: &Turn) -> Reporter {
         let engine = self.engine.clone();
         let way = Box::new(move || engine.way());
         Reporter::new(
@@ -121,7 +121,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             self.metrics.clone(),
             &self.config,
             self.life.clone(),
-            way,
+            (way, turn.clone()),
         )
     }
 
@@ -167,13 +167,14 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             outbox.clone(),
             self.health.clone(),
             self.metrics.clone(),
-            move |took| engine.learn_round_trip(took),
+            (turn.clone(), move |took| engine.learn_round_trip(took)),
             stop.clone(),
         );
         parts.start(Component::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
         let has_events = self.events.is_some();
-        let watching = watch_ground(self.store.clone(), has_events, standby, every, stop.clone());
+        let ways = (standby, turn.clone());
+        let watching = watch_ground(self.store.clone(), has_events, ways, every, stop.clone());
         parts.start(Component::SettingsWatcher, watching);
         let sweeper = Sweeper {
             store: self.store.clone(),

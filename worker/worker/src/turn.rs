@@ -2,12 +2,13 @@
 //!
 //! Owns this worker's [`Standing`], and a connection to the broker that shows it. All workers
 //! consume the queue of the turn, and the broker delivers to one of them only. Whoever gets a
-//! message has the turn. It keeps the newest message and acknowledges the one before, so that none is kept
-//! for longer than a broker allows. When its connection is gone, because it died, hung or stopped,
+//! message has the turn. It keeps the newest message and acknowledges the one before, so that none
+//! is kept for longer than a broker allows. When its connection is gone, because it died, hung or stopped,
 //! the broker makes the next worker the one, and gives it that message. Each worker publishes a
 //! message now and then: so there is one, also after somebody has purged or deleted the queue. The
 //! connection publishes nothing, because a broker with an alarm reads nothing from connections that
-//! do.
+//! do. A worker that has not reached the database for a while gives its turn up, and does not ask
+//! for it before it does.
 //!
 //! Promises that the turn is in one hand, as far as the broker can tell. Two may have it for a
 //! moment, for example while one hangs; the ledger is safe with any number of workers at work, and
@@ -36,6 +37,12 @@ use crate::metrics::{Metrics, Server};
 
 /// How often to look whether the broker still knows the queue and somebody who consumes it.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
+
+/// Whoever has not reached the database in so many looks gives its turn up.
+const LOOKS_WITHOUT_DATABASE_MAX: u32 = 3;
+
+/// How often a worker that does not reach the database looks whether it does.
+const DATABASE_EVERY: Duration = Duration::from_millis(500);
 
 /// After so long without a message it is somebody else's turn, if the one that this worker has
 /// published has arrived.
@@ -107,11 +114,13 @@ pub struct TurnKeeper {
     pub standing: watch::Sender<Standing>,
 }
 
-/// Why the turn is not asked for any more.
+/// Why the turn is not asked for any more, for now.
 enum Over {
     Stopped,
     /// Workers share the work now.
     Shared,
+    /// The database is away, perhaps for this worker only.
+    Unable,
 }
 
 /// What is there between two losses of the broker.
@@ -145,6 +154,9 @@ impl TurnKeeper {
                 continue;
             }
             self.stand(Standing::Unknown);
+            if !self.is_able(&stop).await {
+                return Ok(None);
+            }
             let error = match self.open().await {
                 Ok(session) => {
                     told = None;
@@ -152,6 +164,12 @@ impl TurnKeeper {
                     match self.keep(session, &stop).await {
                         Ok(Over::Stopped) => return Ok(None),
                         Ok(Over::Shared) => continue,
+                        Ok(Over::Unable) => {
+                            tracing::warn!(
+                                "the database is away; any other worker may take the turn"
+                            );
+                            continue;
+                        }
                         Err(error) => error,
                     }
                 }
@@ -169,6 +187,16 @@ impl TurnKeeper {
                 return Ok(None);
             }
         }
+    }
+
+    /// Waits until this worker could work if it had the turn. False when told to stop before.
+    async fn is_able(&self, stop: &CancellationToken) -> bool {
+        while !self.health.has_database() {
+            if !pause(stop, DATABASE_EVERY).await {
+                return false;
+            }
+        }
+        true
     }
 
     fn stand(&self, standing: Standing) {
@@ -212,6 +240,7 @@ impl TurnKeeper {
         let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut knocking = Box::pin(knock(self.publisher.clone(), Duration::ZERO));
+        let mut without_database = 0;
         loop {
             tokio::select! {
                 biased;
@@ -234,6 +263,13 @@ impl TurnKeeper {
                     let consumers = session.look().await?;
                     if session.turn.is_none() {
                         self.health.workers(consumers);
+                    }
+                    without_database = match self.health.has_database() {
+                        true => 0,
+                        false => without_database + 1,
+                    };
+                    if without_database == LOOKS_WITHOUT_DATABASE_MAX {
+                        return Ok(Over::Unable);
                     }
                 }
             }

@@ -14,6 +14,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::components::{PartEnd, pause};
+use crate::turn::Turn;
+
+/// How often a worker looks that stands by.
+const EVERY_IN_STANDBY: Duration = Duration::from_secs(5);
+
+/// One that stands by looks at the indexes in one of so many looks only: whoever is at work does so
+/// in each.
+const LOOKS_PER_GROUND: u32 = 24;
 
 /// Looks again and again until `stop`, about every `every`, and tells whether workers stand by for
 /// one another now. The worker has started with `events` on or off.
@@ -24,14 +32,21 @@ use crate::components::{PartEnd, pause};
 pub async fn watch_ground(
     store: Store,
     events: bool,
-    standby: watch::Sender<bool>,
+    (standby, turn): (watch::Sender<bool>, Turn),
     every: Duration,
     stop: CancellationToken,
 ) -> PartEnd {
     let mut warned_of = Vec::new();
-    while pause(&stop, every.mul_f64(0.5 + jitter())).await {
-        match look(&store, events, &standby).await {
-            Ok(refusing) => {
+    for number in 0_u32.. {
+        let stands_by = turn.is_standby();
+        let every = if stands_by { every.max(EVERY_IN_STANDBY) } else { every };
+        if !pause(&stop, every.mul_f64(0.5 + jitter())).await {
+            break;
+        }
+        let with_ground = !stands_by || number.is_multiple_of(LOOKS_PER_GROUND);
+        match look(&store, events, &standby, with_ground).await {
+            Ok(None) => {}
+            Ok(Some(refusing)) => {
                 for finding in refusing.iter().filter(|finding| !warned_of.contains(*finding)) {
                     tracing::warn!("{finding}");
                 }
@@ -48,12 +63,13 @@ pub async fn watch_ground(
     Ok(None)
 }
 
-/// The indexes that may refuse writes and that nobody has accepted.
+/// The indexes that may refuse writes and that nobody has accepted, if they are looked at.
 async fn look(
     store: &Store,
     events: bool,
     standby: &watch::Sender<bool>,
-) -> Result<Vec<Finding>, NotReady> {
+    with_ground: bool,
+) -> Result<Option<Vec<Finding>>, NotReady> {
     let settings = store.check_settings().await?;
     if let Some(wanted) = settings.as_ref().map(|settings| settings.standby) {
         standby.send_if_modified(|standby| std::mem::replace(standby, wanted) != wanted);
@@ -62,6 +78,7 @@ async fn look(
         Some(settings) if settings.events != events => {
             Err(Misfit::EventsChanged { on: settings.events }.into())
         }
-        Some(_) | None => store.check_ground(settings).await,
+        Some(_) | None if with_ground => store.check_ground(settings).await.map(Some),
+        Some(_) | None => Ok(None),
     }
 }

@@ -197,7 +197,8 @@ pub fn cells(worker: &Worker) -> [String; 7] {
         Activity::Silent => "SILENT",
         Activity::Draining => "drains",
         Activity::Working if worker.broker => "works",
-        Activity::Working => "NO BROKER",
+        Activity::Standby if worker.broker => "stands by",
+        Activity::Working | Activity::Standby => "NO BROKER",
         Activity::Stopped => "stopped",
     };
     let engine = match worker.engine == worker.engine_now {

@@ -2,12 +2,14 @@
 
 use std::fmt::{Result, Write};
 
-use harness::figures::thousands;
+use harness::figures::{percentile, thousands};
 
 use super::heading;
 use crate::ended::Ended;
 use crate::inserted::{Inserted, Took};
+use crate::limited::Limited;
 use crate::scale::Replicas;
+use crate::standby::Standby;
 use crate::sustained::Sustained;
 use crate::undated::Undated;
 
@@ -18,6 +20,7 @@ pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
     }
     let columns = [
         "workers",
+        "way",
         "round trip ms",
         "transfers/s",
         "time lost to conflicts, all (worst worker)",
@@ -35,14 +38,65 @@ pub(super) fn replicas(all: &[Replicas], text: &mut String) -> Result {
         let (lost, committed) = one.attempts;
         writeln!(
             text,
-            "| {} | {} | {} | {} | {conflicts} | {lost:.0}, {committed:.0} | {:.3} | {:.3} | {:.3} |",
+            "| {} | {} | {} | {} | {} | {conflicts} | {lost:.0}, {committed:.0} | {:.3} | {:.3} | {:.3} |",
             one.contender.title(),
             one.workers,
+            one.way.name(),
             one.round_trip_ms,
             thousands(one.per_s),
             one.cpu_per_1000.mongod,
             one.cpu_per_1000.worker,
             one.cpu_per_1000.client
+        )?;
+    }
+    Ok(())
+}
+
+/// A row for each number of limited workers.
+pub(super) fn limited(all: &[Limited], text: &mut String) -> Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let columns = ["workers", "% of a core each", "transfers", "transfers/s"];
+    heading(text, "limited workers", &columns)?;
+    for one in all.iter().filter(|one| one.problems.is_empty()) {
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            one.contender.title(),
+            one.workers,
+            one.percent,
+            thousands(one.transfers as f64),
+            thousands(one.per_s)
+        )?;
+    }
+    Ok(())
+}
+
+/// A row for each contender.
+pub(super) fn standby(all: &[Standby], text: &mut String) -> Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        "deaths: fresh ones done again, p50 s",
+        "longest",
+        "hung: longest",
+        "idle: commands/s to MongoDB",
+        "to RabbitMQ",
+    ];
+    heading(text, "standing by", &columns)?;
+    for one in all.iter().filter(|one| one.problems.is_empty()) {
+        let seconds = |sorted: &[f64], percent| percentile(sorted, percent).unwrap_or(0.0) / 1e3;
+        writeln!(
+            text,
+            "| {} | {:.1} | {:.1} | {:.1} | {:.2} | {:.2} |",
+            one.contender.title(),
+            seconds(&one.deaths_ms, 50),
+            seconds(&one.deaths_ms, 100),
+            seconds(&one.hangs_ms, 100),
+            one.idle_commands_per_s.0,
+            one.idle_commands_per_s.1
         )?;
     }
     Ok(())
@@ -188,8 +242,8 @@ mod tests {
         let all = [measured(Contender::Auto, 1, 10, (1_000.0, 0.1)), without, false_books];
         replicas(&all, &mut text).expect("a string");
         sustained(&[ran(Contender::Auto, 9_000.0, 8_100.0)], &mut text).expect("a string");
-        assert!(text.contains("| 1 | 10 | 1,000 | 5.0 % (10.0 %) | 3, 40 | 0.100 |"), "{text}");
-        assert!(text.contains("| 4 | 0 | 6,000 | – | 3, 40 | 0.300 |"), "{text}");
+        assert!(text.contains("| 1 | share | 10 | 1,000 | 5.0 % (10.0 %) | 3, 40 | 0.100 |"), "{text}");
+        assert!(text.contains("| 4 | share | 0 | 6,000 | – | 3, 40 | 0.300 |"), "{text}");
         assert!(text.contains("| 9,000 | 8,100 | 0.90 |"), "{text}");
         assert!(!text.contains("| 8 |"), "{text}");
         for table in text.split("\n\n") {

@@ -28,25 +28,18 @@ fn url(world: &World) -> String {
     world.env()["TANDEM_AMQP_URL"].clone()
 }
 
-async fn stands_by(worker: &Worker) -> bool {
-    worker.metrics().await.sum("tandem_standing_by", &[]) == 1.0
-}
-
-/// Waits until one of them is at work and all others stand by; returns its place.
+/// Waits until one of them is at work, the only one that takes messages, and all others stand by;
+/// returns its place.
 async fn active(world: &World, workers: &[Worker]) -> usize {
-    let mut at = None;
-    wait_until("one is at work and the others stand by", s(30), async || {
-        let mut working = Vec::new();
-        for (n, worker) in workers.iter().enumerate() {
-            if !stands_by(worker).await {
-                working.push(n);
-            }
+    let workers: Vec<&Worker> = workers.iter().collect();
+    loop {
+        let at = harness::worker::active(&workers, s(30)).await;
+        wait_until("one takes messages", s(30), async || world.queues.consumers().await == Some(1))
+            .await;
+        if !workers[at].stands_by().await {
+            return at;
         }
-        at = working.first().copied();
-        working.len() == 1 && world.queues.consumers().await == Some(1)
-    })
-    .await;
-    at.expect("one is at work")
+    }
 }
 
 async fn settles_one(world: &World, id: &str) {

@@ -4,10 +4,12 @@
 //! that a test can hold, drop or delay exactly one. [`ByteProxy`] knows bytes only: it cuts, slows
 //! down, or falls silent. [`ReplicaProxy`] does the same before a whole replica set, whose clients
 //! still find the primary. These can refuse every connection for a while. [`Relay`] records what
-//! one client sends, and spoils one command of it. [`Distance`] puts both servers far away. The
+//! one client sends, and spoils one command of it. [`CountingProxy`] counts what clients ask of a
+//! broker. [`Distance`] puts both servers far away. The
 //! programs do not know about the proxies.
 
 mod bytes;
+mod counting;
 mod delay;
 mod gate;
 mod listener;
@@ -17,6 +19,7 @@ mod replica;
 mod wire;
 
 pub use bytes::ByteProxy;
+pub use counting::CountingProxy;
 pub use delay::Distance;
 pub use gate::Held;
 pub use mongodb::{MongoProxy, Part};
