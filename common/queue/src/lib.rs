@@ -171,7 +171,27 @@ pub async fn answered<T, E: Into<QueueError>>(
 /// When the broker is away, silent, or refuses the user, the URL does not parse, or one of the two
 /// does not trust the other's certificate.
 pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
-    connect_on(lapin::runtime::default_runtime().map_err(QueueError::Broker)?, url, name).await
+    let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
+    connect_on(runtime, Address::parse(url)?, name).await
+}
+
+/// The same with a heartbeat of so many seconds at most, so that a broker notices soon when this end
+/// hangs: between two and three times that.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_with_heartbeat(
+    url: &str,
+    name: &str,
+    most_s: u16,
+) -> Result<Connection, QueueError> {
+    let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
+    let mut address = Address::parse(url)?;
+    let heartbeat = &mut address.uri.query.heartbeat;
+    // Zero is none.
+    *heartbeat =
+        Some(heartbeat.filter(|given| *given > 0).map_or(most_s, |given| given.min(most_s)));
+    connect_on(runtime, address, name).await
 }
 
 /// The same, and what is read goes through a gate.
@@ -185,15 +205,14 @@ pub async fn connect_through(
 ) -> Result<Connection, QueueError> {
     let (tokio, gate) = (Tokio::current(), gate.clone());
     let reactor = GatedReactor { tokio: tokio.clone(), gate };
-    connect_on(Runtime::new(RuntimeParts::new(tokio, reactor)), url, name).await
+    connect_on(Runtime::new(RuntimeParts::new(tokio, reactor)), Address::parse(url)?, name).await
 }
 
 async fn connect_on<R: RuntimeKit + Clone + Send + Sync + 'static>(
     runtime: Runtime<R>,
-    url: &str,
+    address: Address,
     name: &str,
 ) -> Result<Connection, QueueError> {
-    let address = Address::parse(url)?;
     let tls = tls::configuration(&address)?;
     let uri = address.uri;
     let (host, is_tls) = (uri.authority.host.clone(), uri.scheme == AMQPScheme::AMQPS);

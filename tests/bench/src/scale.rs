@@ -27,13 +27,8 @@ const CONTENDERS: [Contender; 2] = [Contender::Tandem, Contender::Auto];
 /// Between a far worker and the servers, there and back.
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The numbers of workers that are compared.
-const NEAR: [(usize, Way); 5] = [
-    (1, Way::Share),
-    (4, Way::Share),
-    (1, Way::Standby),
-    (4, Way::Standby),
-    (2, Way::Share),
-];
+const NEAR: [(usize, Way); 5] =
+    [(1, Way::Share), (4, Way::Share), (1, Way::Standby), (4, Way::Standby), (2, Way::Share)];
 const FAR: [usize; 4] = [1, 2, 4, 8];
 /// So many transfers there are at least for each worker.
 const EACH_AT_LEAST: usize = 60_000;
@@ -122,12 +117,7 @@ pub async fn run(bench: &mut Bench) {
     }
 }
 
-async fn one(
-    bench: &mut Bench,
-    contender: Contender,
-    workers: (usize, Way),
-    round_trip: Duration,
-) {
+async fn one(bench: &mut Bench, contender: Contender, workers: (usize, Way), round_trip: Duration) {
     let field = bench.field(contender).await;
     let ran = measure(bench, &field, contender, workers, round_trip).await;
     field.finish().await;
@@ -260,8 +250,7 @@ pub fn find(
     is_far: bool,
 ) -> Option<&Replicas> {
     all.iter().find(|one| {
-        let same =
-            one.contender == contender && one.workers == workers && one.way == Way::Share;
+        let same = one.contender == contender && one.workers == workers && one.way == Way::Share;
         same && (one.round_trip_ms > 0) == is_far && one.problems.is_empty()
     })
 }

@@ -122,6 +122,8 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
         while pause(&stop, wait).await {
             let every = self.every.mul_f64(0.5 + jitter());
             if self.turn.is_standby() {
+                // Whoever is at work tells it.
+                self.metrics.oldest_due(None, 0);
                 wait = every;
                 continue;
             }

@@ -118,7 +118,8 @@ mod tests {
             let now = begun + Duration::from_secs_f64(f64::from(n) * step);
             let progress = Progress { ended: ended as u64, held: ahead.into() };
             // As whoever consumes does: not for a little.
-            let differs = |wanted: f64| wanted > f64::from(ahead) * 1.9 || wanted < f64::from(ahead) / 1.9;
+            let differs =
+                |wanted: f64| wanted > f64::from(ahead) * 1.9 || wanted < f64::from(ahead) / 1.9;
             if pace.saw(now, progress, ahead) && differs(pace.messages().min(16_000.0)) {
                 ahead = pace.messages().min(16_000.0) as u16;
             }

@@ -25,7 +25,9 @@ use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, Consumer};
 use ledger::retry::Reconnect;
-use queue::{Outgoing, Publisher, QueueError, TURN, Topology, answered, channel, connect};
+use queue::{
+    Outgoing, Publisher, QueueError, TURN, Topology, answered, channel, connect_with_heartbeat,
+};
 use settings::AmqpSettings;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -35,11 +37,19 @@ use crate::components::{PartEnd, pause};
 use crate::health::Health;
 use crate::metrics::{Metrics, Server};
 
+/// The heartbeat of the connection that shows the turn, in seconds: RabbitMQ takes a worker that
+/// hangs for gone after two or three of them.
+const HEARTBEAT_S: u16 = 3;
+
 /// How often to look whether the broker still knows the queue and somebody who consumes it.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
 
 /// Whoever has not reached the database in so many looks gives its turn up.
 const LOOKS_WITHOUT_DATABASE_MAX: u32 = 3;
+
+/// Whoever can't publish a message for so many looks, for example during an alarm of the broker, is
+/// at work until it can: perhaps nobody has one.
+const LOOKS_UNKNOWN_MAX: u32 = 3;
 
 /// How often a worker that does not reach the database looks whether it does.
 const DATABASE_EVERY: Duration = Duration::from_millis(500);
@@ -121,6 +131,21 @@ enum Over {
     Shared,
     /// The database is away, perhaps for this worker only.
     Unable,
+}
+
+/// Looks in a row that have found the same.
+#[derive(Default)]
+struct Looks {
+    without_database: u32,
+    /// Without knowing whose turn it is, since the last message was published.
+    unknown: u32,
+}
+
+/// Whether a worker could work.
+#[derive(PartialEq)]
+enum Able {
+    Yes,
+    No,
 }
 
 /// What is there between two losses of the broker.
@@ -219,7 +244,7 @@ impl TurnKeeper {
     async fn open(&self) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let name = format!("{} standing by", self.name);
-        let connection = connect(&self.amqp.amqp_url, &name).await?;
+        let connection = connect_with_heartbeat(&self.amqp.amqp_url, &name, HEARTBEAT_S).await?;
         topology.declare_turn(&connection).await?;
         let channel = channel(&connection).await?;
         let prefetch = channel.basic_qos(AHEAD, BasicQosOptions::default());
@@ -240,7 +265,7 @@ impl TurnKeeper {
         let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut knocking = Box::pin(knock(self.publisher.clone(), Duration::ZERO));
-        let mut without_database = 0;
+        let mut looks = Looks::default();
         loop {
             tokio::select! {
                 biased;
@@ -257,23 +282,34 @@ impl TurnKeeper {
                         self.is_there(true);
                         self.stand(Standing::Standby);
                     }
+                    looks.unknown = 0;
                     knocking.set(knock(self.publisher.clone(), KNOCK_EVERY));
                 }
                 _ = look.tick() => {
-                    let consumers = session.look().await?;
-                    if session.turn.is_none() {
-                        self.health.workers(consumers);
-                    }
-                    without_database = match self.health.has_database() {
-                        true => 0,
-                        false => without_database + 1,
-                    };
-                    if without_database == LOOKS_WITHOUT_DATABASE_MAX {
+                    if self.look(&session, &mut looks).await? == Able::No {
                         return Ok(Over::Unable);
                     }
                 }
             }
         }
+    }
+
+    /// Whether this worker could work if it had the turn.
+    async fn look(&self, session: &Session, looks: &mut Looks) -> Result<Able, QueueError> {
+        let consumers = session.look().await?;
+        if session.turn.is_none() {
+            self.health.workers(consumers);
+        }
+        looks.unknown += u32::from(*self.standing.borrow() == Standing::Unknown);
+        if looks.unknown == LOOKS_UNKNOWN_MAX {
+            self.stand(Standing::Active);
+        }
+        looks.without_database = match self.health.has_database() {
+            true => 0,
+            false => looks.without_database + 1,
+        };
+        let is_able = looks.without_database < LOOKS_WITHOUT_DATABASE_MAX;
+        Ok(if is_able { Able::Yes } else { Able::No })
     }
 }
 

@@ -242,7 +242,10 @@ mod tests {
         let all = [measured(Contender::Auto, 1, 10, (1_000.0, 0.1)), without, false_books];
         replicas(&all, &mut text).expect("a string");
         sustained(&[ran(Contender::Auto, 9_000.0, 8_100.0)], &mut text).expect("a string");
-        assert!(text.contains("| 1 | share | 10 | 1,000 | 5.0 % (10.0 %) | 3, 40 | 0.100 |"), "{text}");
+        assert!(
+            text.contains("| 1 | share | 10 | 1,000 | 5.0 % (10.0 %) | 3, 40 | 0.100 |"),
+            "{text}"
+        );
         assert!(text.contains("| 4 | share | 0 | 6,000 | – | 3, 40 | 0.300 |"), "{text}");
         assert!(text.contains("| 9,000 | 8,100 | 0.90 |"), "{text}");
         assert!(!text.contains("| 8 |"), "{text}");

@@ -171,3 +171,42 @@ async fn a_worker_that_stops_hands_its_turn_on_and_ends_what_it_has_begun() {
     drop(workers);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_worker_without_the_database_hands_its_turn_on_and_stands_by_when_it_is_back() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let (proxy, uri) = world.mongodb_proxy().await;
+    let cut_off = world.worker("cut-off").mongodb(&uri).flag("--orphan-ms", 600_000).start().await;
+    settles_one(&world, "before").await;
+    let other = world.worker("other").flag("--orphan-ms", 600_000).start().await;
+    let workers = [cut_off, other];
+    assert_eq!(active(&world, &workers).await, 0);
+    proxy.refuse();
+    wait_until("the other one has the turn", s(60), async || !workers[1].stands_by().await).await;
+    settles_one(&world, "after").await;
+    proxy.restore();
+    wait_until("it reaches the database", s(60), async || workers[0].is_ready().await).await;
+    assert_eq!(active(&world, &workers).await, 1);
+    settles_one(&world, "last").await;
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn workers_that_start_during_an_alarm_of_the_broker_settle_what_waits() {
+    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
+    let broker = OwnBroker::start(&name).await;
+    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..Servers::from_env() };
+    let world = world_of_standby(servers).await;
+    world.submit(&[transfer("waits", "a", "b", 1)], 1).await;
+    broker.alarm(true).await;
+    let workers = three(&world, &url(&world)).await;
+    world.wait_state("waits", State::Done, s(60)).await;
+    broker.alarm(false).await;
+    active(&world, &workers).await;
+    settles_one(&world, "after").await;
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
