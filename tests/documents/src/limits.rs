@@ -404,7 +404,7 @@ fn workers() -> Vec<Limit> {
         of("TANDEM_LANES", "batches in flight", "the next one waits", ""),
         limit(
             "messages delivered ahead",
-            format!("{} batches of ids", worker::BATCHES_AHEAD),
+            format!("about a second of work, at most {} batches of ids", worker::BATCHES_AHEAD),
             "TANDEM_PREFETCH",
             "the broker keeps the others",
             "small_messages_come_in_numbers_and_large_ones_do_not",

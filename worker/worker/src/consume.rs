@@ -15,7 +15,7 @@ use lapin::{Channel, Connection};
 use ledger::retry::Reconnect;
 use queue::{Gate, QueueError, Topology, WORK, answered, channel, connect_through};
 use settings::AmqpSettings;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant as Deadline, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
@@ -127,14 +127,7 @@ impl Consuming {
                             return Ok(Some(self.wind_up(session, intake, stop).await.0));
                         }
                         Ok(Over::TurnGone) => {
-                            tracing::info!("taking no more messages: it is another worker's turn");
-                            let (last, is_drained) = self.wind_up(session, intake, stop).await;
-                            tokio::spawn(async move {
-                                if is_drained {
-                                    last.until_done().await;
-                                }
-                                last.close().await;
-                            });
+                            self.hand_on(session, intake, stop).await;
                             continue;
                         }
                         Err(error) => {
@@ -158,6 +151,18 @@ impl Consuming {
                 return Ok(None);
             }
         }
+    }
+
+    /// Takes no more messages, and leaves what is begun to those who process it.
+    async fn hand_on(&self, session: Session, intake: &mut Intake, stop: &CancellationToken) {
+        tracing::info!("taking no more messages: it is another worker's turn");
+        let (last, is_drained) = self.wind_up(session, intake, stop).await;
+        tokio::spawn(async move {
+            if is_drained {
+                last.until_done().await;
+            }
+            last.close().await;
+        });
     }
 
     fn is_there(&self, there: bool) {
@@ -332,7 +337,7 @@ impl Consuming {
         intake: &mut Intake,
         (ahead, stop): (&Prefetch, &CancellationToken),
     ) -> Result<(), QueueError> {
-        session.drain(origin, intake, stop).await?;
+        session.drain(origin, intake, stop, None).await?;
         let consumer = session.consumer(origin);
         let through = (consumer.channel.clone(), consumer.deliveries.clone());
         let anew = self.consume_through(through, &session.topology, origin, ahead).await?;
@@ -348,16 +353,17 @@ impl Consuming {
         intake: &mut Intake,
         stop: &CancellationToken,
     ) -> (LastSession, bool) {
-        let drained = tokio::time::timeout(WIND_UP_MAX, async {
-            session.drain(Origin::Work, intake, stop).await?;
-            session.drain(Origin::Solo, intake, stop).await
-        });
-        let drained = drained.await;
-        match &drained {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "the broker gives back what it delivered"),
-            Err(_) => tracing::debug!("the broker gives back the rest of what it delivered"),
+        let until = Some(Deadline::now() + WIND_UP_MAX);
+        let mut is_drained = true;
+        for origin in [Origin::Work, Origin::Solo] {
+            is_drained &= match session.drain(origin, intake, stop, until).await {
+                Ok(is_all) => is_all,
+                Err(error) => {
+                    tracing::debug!(%error, "the broker gives back what it delivered");
+                    false
+                }
+            };
         }
-        (session.last(), matches!(drained, Ok(Ok(()))))
+        (session.last(), is_drained)
     }
 }

@@ -3,10 +3,10 @@
 //! Owns the third kind of sweeping: that of moments. What is scheduled becomes `initial` and its id
 //! is published; what waits and has expired, and holds that have, become `canceling` and are ended
 //! by this worker's own engine, so that they come to their end although their messages wait in a
-//! queue that nobody consumes. Runs in every worker. Promises that nothing happens before its
-//! moment on the database's clock (the statements compare it), and that many due at one moment
-//! don't starve what comes meanwhile: they are published in steps, and the next step waits until
-//! most of the last one is claimed. Each step is stamped as it is moved, so no other sweeper
+//! queue that nobody consumes. Runs in every worker that is at work. Promises that nothing happens
+//! before its moment on the database's clock (the statements compare it), and that many due at one
+//! moment don't starve what comes meanwhile: they are published in steps, and the next step waits
+//! until most of the last one is claimed. Each step is stamped as it is moved, so no other sweeper
 //! publishes it again, and the sweeper publishes it when this worker dies before it has. Fails
 //! quietly while a server is away: the next round tries again.
 

@@ -152,39 +152,38 @@ pub async fn watch_database(
     (turn, told): (Turn, impl Fn(Duration) + Send),
     stop: CancellationToken,
 ) {
-    let mut there = true;
-    let mut looks = u32::MAX;
+    let (mut there, mut looks) = (true, u32::MAX);
     loop {
+        let every = if turn.is_standby() { LOOK_EVERY_IN_STANDBY } else { LOOK_EVERY };
         let is_due = looks >= health.looks_per_backlog();
-        looks = looks.saturating_add(1);
-        let look = async {
-            let asked = Instant::now();
-            let now = store.server_now().await?;
-            told(asked.elapsed());
-            if is_due {
-                let again_in = LOOK_EVERY.saturating_mul(health.looks_per_backlog());
-                metrics.backlog(&outbox.backlog().await?, now, again_in);
-                looks = 1;
-            }
-            Ok::<_, ledger::LedgerError>(())
-        };
-        match look.await {
-            Ok(()) => {
+        looks = if is_due { 1 } else { looks + 1 };
+        let asked = Instant::now();
+        match store.server_now().await {
+            Ok(now) => {
+                told(asked.elapsed());
                 if !there {
                     tracing::info!("the database is back");
                 }
                 there = true;
+                let again_in = every.saturating_mul(health.looks_per_backlog());
+                match if is_due { outbox.backlog().await.map(Some) } else { Ok(None) } {
+                    Ok(Some(backlog)) => metrics.backlog(&backlog, now, again_in),
+                    Ok(None) => {}
+                    Err(error) if error.passes() => {
+                        tracing::debug!(%error, "counting what is not final later");
+                    }
+                    Err(error) => tracing::warn!(%error, "can't count what is not final"),
+                }
             }
             Err(error) => {
                 if there {
                     tracing::warn!(%error, "the database is away");
                 }
-                there = false;
+                (there, looks) = (false, u32::MAX);
             }
         }
         health.database(there);
         metrics.server(Server::Database, there);
-        let every = if turn.is_standby() { LOOK_EVERY_IN_STANDBY } else { LOOK_EVERY };
         if !pause(&stop, every).await {
             return;
         }

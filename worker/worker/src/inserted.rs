@@ -1,9 +1,9 @@
 //! What was inserted only: publishes the ids of transactions whose documents say that nobody else
 //! will.
 //!
-//! Owns the looks at the index of such documents. Runs in every worker. Promises that a document is
-//! taken up before its id is published, by one worker as a rule, and that the sweeper finds it when
-//! that worker dies in between. What a look has found goes to the queue at once, in
+//! Owns the looks at the index of such documents. Runs in every worker that is at work. Promises
+//! that a document is taken up before its id is published, by one worker as a rule, and that the
+//! sweeper finds it when that worker dies in between. What a look has found goes to the queue at once, in
 //! the order of its insertion, as if its producer had published it. Fails quietly while a server is
 //! away: a later look tries again.
 
@@ -103,7 +103,7 @@ impl Inserted {
     /// Takes up what is found, at most one step.
     async fn take_up(&self, tidies: bool) -> Result<Vec<TransactionId>, SweepError> {
         // Where they are, another worker finds them, or this one later.
-        if self.turn.is_standby() || !self.health.has_broker() {
+        if !self.turn.is_active() || !self.health.has_broker() {
             return Ok(Vec::new());
         }
         if tidies {

@@ -1,34 +1,40 @@
-//! How many messages a worker ends in about a second: no more are to wait here, so that what one
-//! worker can't do soon is left to others.
+//! How many messages are to be here so that a worker has about a second of work: what it can't do
+//! soon is left to others.
 //!
-//! Measures only while the worker has as much as it may have: how fast messages come is no measure
-//! of how fast they could be done. Promises to find the pace of a fast worker within some tenths of
-//! a second, and not to slow down a worker whose batches take longer than a second each: where
-//! having less in hand has made it slower, it gets twice the time. A pure decision; time is passed
-//! in.
+//! Measures only while the worker has as much as it may have, because how fast messages come is no
+//! measure of how fast they could be done; and only when all that was here at the last change has
+//! ended. A worker whose batches take long needs more in hand than a second of work, and that shows
+//! in its pace: with twice as much in hand it is faster, and with less it is slower. So both are
+//! tried. A pure decision; time is passed in.
 
 use std::time::{Duration, Instant};
 
 /// How many messages are ahead before the pace is known.
-const MESSAGES_FIRST: f64 = 1_000.0;
+const MESSAGES_FIRST: f64 = 200.0;
 
 /// The fewest: one that is worked on, and one that comes.
 const MESSAGES_LEAST: f64 = 2.0;
 
-/// For so long there is work in hand.
+/// Seconds of work that are in hand: at least half of it, at most twice as much.
 const HAND: f64 = 1.0;
 
-/// The longest time for which there is ever work in hand.
+/// The same of a worker that is slower with less.
 const HAND_MAX: f64 = 8.0;
 
-/// Nothing is measured in less.
+/// A measurement takes at least so long.
 const SAMPLE_LEAST: Duration = Duration::from_millis(100);
 
-/// A measurement ends after so long, or when all that was in hand has ended before.
-const SAMPLE: Duration = Duration::from_secs(1);
+/// It ends when as many messages have ended as are in hand, or after so long.
+const SAMPLE_MOST: Duration = Duration::from_secs(5);
 
-/// A worker that is so much slower with less in hand is slower because of that.
-const SLOWER: f64 = 0.75;
+/// More in hand is kept if the worker is so many times as fast with it.
+const FASTER: f64 = 4.0 / 3.0;
+
+/// Less in hand is kept unless the worker has no more than this part of its pace with it.
+const SLOWER: f64 = 3.0 / 4.0;
+
+/// What has brought nothing is tried again after so long.
+const REST: Duration = Duration::from_secs(60);
 
 /// What has happened to the deliveries of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,21 +45,44 @@ pub struct Progress {
     pub held: usize,
 }
 
+/// What is found out now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trying {
+    Nothing,
+    /// Whether it is faster with more than these messages, than so many a second.
+    More(u16, f64),
+    /// Whether it is slower with less.
+    Less(u16, f64),
+}
+
 /// The pace of a worker.
 #[derive(Debug)]
 pub struct Pace {
+    /// Nothing is measured before so many have ended: those were here before the last change.
+    from: Option<u64>,
+    /// The number of messages ahead has just been changed.
+    is_changed: bool,
     /// The measurement that is under way.
     begun: Option<(Instant, u64)>,
+    trying: Trying,
+    /// More is not tried before that.
+    rests_until: Option<Instant>,
     /// Seconds of work that are in hand.
     hand: f64,
     messages: f64,
-    /// Messages a second when it was measured last, and how many were ahead then.
-    last: Option<(f64, u16)>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { begun: None, hand: HAND, messages: MESSAGES_FIRST, last: None }
+        Pace {
+            from: None,
+            is_changed: true,
+            begun: None,
+            trying: Trying::Nothing,
+            rests_until: None,
+            hand: HAND,
+            messages: MESSAGES_FIRST,
+        }
     }
 }
 
@@ -64,44 +93,66 @@ impl Pace {
         self.messages
     }
 
+    /// Takes notice that another number is delivered ahead.
+    pub fn changed(&mut self) {
+        (self.is_changed, self.begun) = (true, None);
+    }
+
     /// Takes notice of what has happened, while so many messages are delivered ahead. True when the
     /// pace was measured anew.
     pub fn saw(&mut self, now: Instant, progress: Progress, ahead: u16) -> bool {
-        let has_enough = progress.held * 2 > usize::from(ahead);
-        let Some((since, ended)) = self.begun.filter(|_| has_enough) else {
-            self.begun = has_enough.then_some((now, progress.ended));
+        let Progress { ended, held } = progress;
+        if std::mem::take(&mut self.is_changed) {
+            self.from = Some(ended + held as u64);
+        }
+        let has_enough = held * 2 > usize::from(ahead);
+        let is_clean = self.from.is_none_or(|from| ended >= from);
+        let Some((since, before)) = self.begun.filter(|_| has_enough) else {
+            self.begun = (has_enough && is_clean).then_some((now, ended));
             return false;
         };
         // A new channel counts from the beginning.
-        let Some(count) = progress.ended.checked_sub(ended) else {
-            self.begun = None;
+        let Some(count) = ended.checked_sub(before) else {
+            (self.begun, self.from) = (None, None);
             return false;
         };
         let took = now.saturating_duration_since(since);
-        let is_over = took >= SAMPLE || count >= u64::from(ahead);
+        let is_over = took >= SAMPLE_MOST || count >= u64::from(ahead);
         if took < SAMPLE_LEAST || !is_over || count == 0 {
             return false;
         }
-        self.begun = Some((now, progress.ended));
-        self.measured(count as f64 / took.as_secs_f64(), ahead);
+        self.begun = Some((now, ended));
+        self.measured(now, count as f64 / took.as_secs_f64(), ahead);
         true
     }
 
-    fn measured(&mut self, per_second: f64, ahead: u16) {
-        let last = self.last.replace((per_second, ahead));
-        let had_more = last.filter(|(_, before)| ahead < *before);
-        let least = match had_more {
-            Some((faster, before)) if per_second < faster * SLOWER => {
+    fn measured(&mut self, now: Instant, per_s: f64, ahead: u16) {
+        let messages = f64::from(ahead);
+        match std::mem::replace(&mut self.trying, Trying::Nothing) {
+            Trying::More(before, pace) if per_s < pace * FASTER || ahead <= before => {
+                self.messages = f64::from(before);
+                self.rests_until = Some(now + REST);
+                return;
+            }
+            Trying::Less(before, pace) if per_s < pace * SLOWER => {
+                self.messages = f64::from(before);
                 self.hand = (self.hand * 2.0).min(HAND_MAX);
-                f64::from(before)
+                return;
             }
-            Some(_) => {
-                self.hand = (self.hand / 2.0).max(HAND);
-                MESSAGES_LEAST
-            }
-            None => MESSAGES_LEAST,
-        };
-        self.messages = (per_second * self.hand).max(least);
+            Trying::Less(..) => self.hand = (self.hand / 2.0).max(HAND),
+            Trying::More(..) | Trying::Nothing => {}
+        }
+        let seconds = messages / per_s;
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        if seconds > self.hand * 2.0 {
+            self.trying = Trying::Less(ahead, per_s);
+            self.messages = (per_s * self.hand).max(MESSAGES_LEAST);
+        } else if seconds < self.hand / 2.0 {
+            self.messages = per_s * self.hand;
+        } else if !rests {
+            self.trying = Trying::More(ahead, per_s);
+            self.messages = messages * 2.0;
+        }
     }
 }
 
@@ -109,44 +160,143 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A worker that ends so many messages a second, each at the earliest after so long; returns
-    /// what it has ahead in the end.
-    fn settles(pace: &mut Pace, mut ahead: u16, per_s: f64, least: f64, seconds: f64) -> u16 {
-        let begun = Instant::now();
-        let (mut ended, step) = (0.0, 0.1);
-        for n in 0..(seconds / step) as u32 {
-            let now = begun + Duration::from_secs_f64(f64::from(n) * step);
-            let progress = Progress { ended: ended as u64, held: ahead.into() };
-            // As whoever consumes does: not for a little.
-            let differs =
-                |wanted: f64| wanted > f64::from(ahead) * 1.9 || wanted < f64::from(ahead) / 1.9;
-            if pace.saw(now, progress, ahead) && differs(pace.messages().min(16_000.0)) {
-                ahead = pace.messages().min(16_000.0) as u16;
+    const LANES: usize = 2;
+    const BATCH: usize = 2_000;
+    const MOST: f64 = 16_000.0;
+    const STEP: f64 = 0.01;
+
+    /// A worker, its broker, and always more messages. A batch takes a fixed time, and more for each
+    /// message; the messages of all lanes share what makes the second part take long.
+    struct Model {
+        fixed_s: f64,
+        per_message_s: f64,
+        /// The consumer's own, and those of consumers before it.
+        unacknowledged: [usize; 2],
+        waiting: usize,
+        /// Of each batch its size, and how many seconds of each part are left.
+        lanes: Vec<(usize, f64, f64)>,
+        ended: u64,
+        ahead: u16,
+        changes: usize,
+        now: Instant,
+    }
+
+    impl Model {
+        fn new(fixed_s: f64, per_message_s: f64, ahead: u16) -> Model {
+            let (unacknowledged, waiting, lanes) = ([0; 2], 0, Vec::new());
+            let (ended, changes, now) = (0, 0, Instant::now());
+            Model {
+                fixed_s,
+                per_message_s,
+                unacknowledged,
+                waiting,
+                lanes,
+                ended,
+                ahead,
+                changes,
+                now,
             }
-            ended += per_s.min(f64::from(ahead) / least) * step;
         }
-        ahead
+
+        fn step(&mut self) {
+            let delivered = usize::from(self.ahead).saturating_sub(self.unacknowledged[0]);
+            self.unacknowledged[0] += delivered;
+            self.waiting += delivered;
+            while self.lanes.len() < LANES && self.waiting > 0 {
+                let size = self.waiting.min(BATCH);
+                self.waiting -= size;
+                self.lanes.push((size, self.fixed_s, size as f64 * self.per_message_s));
+            }
+            let shared = self.lanes.len() as f64;
+            for (_, fixed, work) in &mut self.lanes {
+                match *fixed > 0.0 {
+                    true => *fixed -= STEP,
+                    false => *work -= STEP / shared,
+                }
+            }
+            let over = |(_, fixed, work): &(usize, f64, f64)| *fixed <= 0.0 && *work <= 0.0;
+            let ends: usize =
+                self.lanes.iter().filter(|one| over(one)).map(|(size, ..)| size).sum();
+            self.lanes.retain(|one| !over(one));
+            self.ended += ends as u64;
+            let of_before = ends.min(self.unacknowledged[1]);
+            self.unacknowledged[1] -= of_before;
+            self.unacknowledged[0] -= ends - of_before;
+        }
+
+        /// Runs so long; returns how many messages ended a second in its second half.
+        fn run(&mut self, pace: &mut Option<Pace>, seconds: f64) -> f64 {
+            let steps = (seconds / STEP) as u32;
+            let mut half = 0;
+            for n in 0..steps {
+                self.step();
+                self.now += Duration::from_secs_f64(STEP);
+                if n == steps / 2 {
+                    half = self.ended;
+                }
+                let progress =
+                    Progress { ended: self.ended, held: self.unacknowledged.iter().sum() };
+                let Some(pace) = pace.as_mut().filter(|_| n % 10 == 0) else { continue };
+                let ahead = f64::from(self.ahead);
+                if pace.saw(self.now, progress, self.ahead) {
+                    let wanted = pace.messages().min(MOST);
+                    if wanted >= ahead * 2.0 || wanted <= ahead / 2.0 {
+                        let [own, before] = self.unacknowledged;
+                        self.unacknowledged = [0, own + before];
+                        self.ahead = wanted as u16;
+                        self.changes += 1;
+                        pace.changed();
+                    }
+                }
+            }
+            (self.ended - half) as f64 / (seconds / 2.0)
+        }
+    }
+
+    fn settles(fixed_s: f64, per_message_s: f64, seconds: f64) -> (f64, Model) {
+        let mut model = Model::new(fixed_s, per_message_s, 200);
+        (model.run(&mut Some(Pace::default()), seconds), model)
     }
 
     #[test]
-    fn a_worker_has_about_a_second_of_its_work_in_hand() {
-        for per_s in [3.0, 100.0, 1_500.0, 9_000.0] {
-            let ahead = settles(&mut Pace::default(), 1_000, per_s, 0.02, 10.0);
-            assert!((0.5..2.0).contains(&(f64::from(ahead) / per_s)), "{ahead} at {per_s}/s");
+    fn a_slow_worker_has_about_a_second_of_its_work_in_hand() {
+        for per_message_s in [0.000_5, 0.001, 0.01, 0.1] {
+            let (per_s, model) = settles(0.01, per_message_s, 200.0);
+            let seconds = f64::from(model.ahead) / per_s;
+            assert!((0.4..2.2).contains(&seconds), "{seconds} s in hand at {per_s}/s");
+            assert!(per_s * per_message_s > 0.8, "{per_s} where {} could be", 1.0 / per_message_s);
+            assert!(model.changes < 30, "{} changes", model.changes);
         }
     }
 
     #[test]
-    fn a_fast_worker_is_known_within_some_tenths_of_a_second() {
-        let ahead = settles(&mut Pace::default(), 1_000, 50_000.0, 0.05, 0.5);
-        assert!(ahead > 8_000, "{ahead}");
+    fn a_fast_worker_is_known_within_a_second() {
+        let (_, model) = settles(0.02, 0.000_05, 1.0);
+        assert!(model.ahead > 4_000, "{}", model.ahead);
     }
 
     #[test]
     fn a_worker_whose_batches_take_long_is_not_slowed_down() {
-        let mut pace = Pace::default();
-        let ahead = settles(&mut pace, 1_000, 100_000.0, 3.0, 60.0);
-        assert!(ahead >= 1_000, "{ahead}");
+        for fixed_s in [0.02, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0] {
+            let freely = Model::new(fixed_s, 0.000_1, 16_000).run(&mut None, 120.0);
+            let (per_s, model) = settles(fixed_s, 0.000_1, 120.0);
+            assert!(per_s > freely * 0.7, "{per_s} of {freely} at {fixed_s} s: {}", model.ahead);
+            assert!(model.changes < 30, "{} changes at {fixed_s}", model.changes);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_becomes_slower_has_less_in_hand_and_more_when_it_is_fast_again() {
+        let mut model = Model::new(0.02, 0.000_05, 200);
+        let mut pace = Some(Pace::default());
+        model.run(&mut pace, 10.0);
+        assert!(model.ahead > 8_000, "{}", model.ahead);
+        model.per_message_s = 0.002;
+        model.run(&mut pace, 120.0);
+        assert!(model.ahead < 2_000, "{}", model.ahead);
+        model.per_message_s = 0.000_05;
+        model.run(&mut pace, 10.0);
+        assert!(model.ahead > 8_000, "{}", model.ahead);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::pace::{Pace, Progress};
 
-/// The fewest messages, whatever they hold: some are always on their way.
+/// The fewest messages by what they hold: some are always on their way.
 const MESSAGES_LEAST: f64 = 20.0;
 
 /// The most messages: some megabytes.
@@ -118,6 +118,7 @@ impl Prefetch {
             return false;
         }
         self.prefetch = wanted as u16;
+        self.pace.changed();
         true
     }
 }
@@ -132,9 +133,10 @@ mod tests {
     fn fast() -> Prefetch {
         let (mut ahead, begun) = (Prefetch::new(None, 16_000), Instant::now());
         let held = usize::from(MESSAGES_FIRST);
-        assert!(!ahead.looked(begun, Progress { ended: 0, held }));
-        let ended = 1_000_000;
-        assert!(!ahead.looked(begun + Duration::from_secs(1), Progress { ended, held }));
+        for (seconds, ended) in [(0, 0), (1, 20), (2, 1_000_000)] {
+            let now = begun + Duration::from_secs(seconds);
+            assert!(!ahead.looked(now, Progress { ended, held }));
+        }
         ahead
     }
 
@@ -192,17 +194,19 @@ mod tests {
     fn no_more_are_delivered_ahead_than_end_in_about_a_second() {
         let mut ahead = Prefetch::new(None, 16_000);
         assert_eq!(ahead.messages(), 20, "nothing is known of them yet");
-        assert_eq!(after(&mut ahead, 1), (true, 1_000), "nothing is known of the worker yet");
+        assert_eq!(after(&mut ahead, 1), (true, 200), "nothing is known of the worker yet");
         let begun = Instant::now();
         let mut looked = |seconds, ended| {
             let now = begun + Duration::from_secs(seconds);
             let changed = ahead.looked(now, Progress { ended, held: ahead.messages().into() });
             (changed, ahead.messages())
         };
-        assert_eq!(looked(0, 0), (false, 1_000));
-        assert_eq!(looked(1, 300), (true, 300));
-        assert_eq!(looked(2, 700), (false, 300), "not for less than twice as many");
-        assert_eq!(looked(3, 5_700), (true, 5_000));
+        assert_eq!(looked(0, 0), (false, 200));
+        assert_eq!(looked(1, 200), (false, 200), "those were here before the change");
+        assert_eq!(looked(2, 2_200), (true, 2_000));
+        assert_eq!(looked(3, 2_200), (false, 2_000));
+        assert_eq!(looked(4, 4_200), (false, 2_000));
+        assert_eq!(looked(9, 6_200), (true, 400), "it has become slower");
         assert_eq!(after(&mut ahead, 1_000), (true, 20), "no more than they hold");
     }
 

@@ -13,6 +13,7 @@ use lapin::message::Delivery;
 use lapin::options::BasicCancelOptions;
 use lapin::{Channel, Connection, Consumer};
 use queue::{Gate, QueueError, Topology, answered, close};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::decide::Origin;
@@ -25,7 +26,8 @@ pub const LITTLE: usize = 1 << 20;
 /// What the broker sends beside a message's body, about.
 pub const ENVELOPE: usize = 200;
 
-/// How long a session that takes nothing more is held for what it has: longer than lease and grace.
+/// How long a session that takes nothing more is held for what it has: longer than lease and grace
+/// as they are by default. What is left then is delivered again.
 const DONE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often to look whether a session that takes nothing more has nothing left.
@@ -122,13 +124,15 @@ impl Session {
     }
 
     /// Stops a queue's deliveries and takes in those already here. The broker's answer comes after
-    /// all that it has sent before, so these are taken in meanwhile.
+    /// all that it has sent before, so these are taken in meanwhile. False when that takes longer than
+    /// until then; what is being taken in is taken in.
     pub async fn drain(
         &mut self,
         origin: Origin,
         intake: &mut Intake,
         stop: &CancellationToken,
-    ) -> Result<(), QueueError> {
+        until: Option<Instant>,
+    ) -> Result<bool, QueueError> {
         let gate = self.gate.clone();
         let QueueConsumer { channel, consumer, deliveries, .. } = self.consumer(origin);
         let cancel = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
@@ -142,10 +146,18 @@ impl Session {
                     () = std::future::ready(()), if gate.has_untaken() => Ok(Next::Unread),
                 }
             };
-            match answered("stopping the consumer", next).await? {
+            let next = answered("stopping the consumer", next);
+            let next = match until {
+                None => next.await,
+                Some(until) => match tokio::time::timeout_at(until, next).await {
+                    Ok(next) => next,
+                    Err(_) => return Ok(false),
+                },
+            };
+            match next? {
                 Next::Canceled => canceled = true,
                 Next::Unread => gate.took_all(),
-                Next::Delivery(None) => return Ok(()),
+                Next::Delivery(None) => return Ok(true),
                 Next::Delivery(Some(delivery)) => {
                     let seen = intake.take(origin, delivery, deliveries, stop).await;
                     gate.took(seen.bytes + ENVELOPE);

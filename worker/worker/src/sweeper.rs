@@ -2,8 +2,8 @@
 //!
 //! Owns the recovery of what nobody has a message for: `initial` documents whose producer died
 //! before publishing, transactions in flight whose owner is gone together with the message, native
-//! transactions that a dead worker has left open. Runs in every worker, jittered; several at once
-//! only publish an id twice. Promises not to flood the queue with ids that merely wait in a
+//! transactions that a dead worker has left open. Runs in every worker at work, jittered; several at
+//! once only publish an id twice. Promises not to flood the queue with ids that merely wait in a
 //! backlog, and to find what was forgotten even if the queue never empties.
 //!
 //! A round *walks* the index by creation from a mark on, which all sweepers share and only move on,

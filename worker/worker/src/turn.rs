@@ -3,12 +3,12 @@
 //! Owns this worker's [`Standing`], and a connection to the broker that shows it. All workers
 //! consume the queue of the turn, and the broker delivers to one of them only. Whoever gets a
 //! message has the turn. It keeps the newest message and acknowledges the one before, so that none
-//! is kept for longer than a broker allows. When its connection is gone, because it died, hung or stopped,
-//! the broker makes the next worker the one, and gives it that message. Each worker publishes a
-//! message now and then: so there is one, also after somebody has purged or deleted the queue. The
-//! connection publishes nothing, because a broker with an alarm reads nothing from connections that
-//! do. A worker that has not reached the database for a while gives its turn up, and does not ask
-//! for it before it does.
+//! is kept for longer than a broker allows. When its connection is gone, because it died, hung or
+//! stopped, the broker makes the next worker the one, and gives it that message. Each worker
+//! publishes a message now and then: so there is one, also after somebody has purged or deleted the
+//! queue. The connection publishes nothing, because a broker with an alarm reads nothing from
+//! connections that do. A worker that has not reached a server for a while gives its turn up, and
+//! does not ask for it while the database is away.
 //!
 //! Promises that the turn is in one hand, as far as the broker can tell. Two may have it for a
 //! moment, for example while one hangs; the ledger is safe with any number of workers at work, and
@@ -30,6 +30,7 @@ use queue::{
 };
 use settings::AmqpSettings;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
@@ -44,8 +45,9 @@ const HEARTBEAT_S: u16 = 3;
 /// How often to look whether the broker still knows the queue and somebody who consumes it.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
 
-/// Whoever has not reached the database in so many looks gives its turn up.
-const LOOKS_WITHOUT_DATABASE_MAX: u32 = 3;
+/// Whoever has not reached the database, or got no messages to settle from the broker, in so many
+/// looks gives its turn up.
+const LOOKS_UNABLE_MAX: u32 = 3;
 
 /// Whoever can't publish a message for so many looks, for example during an alarm of the broker, is
 /// at work until it can: perhaps nobody has one.
@@ -84,6 +86,12 @@ impl Turn {
     #[must_use]
     pub fn is_standby(&self) -> bool {
         *self.0.borrow() == Standing::Standby
+    }
+
+    /// Whether it is at work.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        *self.0.borrow() == Standing::Active
     }
 
     /// Waits until messages are to be taken. False when told to stop before.
@@ -129,16 +137,28 @@ enum Over {
     Stopped,
     /// Workers share the work now.
     Shared,
-    /// The database is away, perhaps for this worker only.
+    /// A server is away, perhaps for this worker only.
     Unable,
+    /// The queue may be another one.
+    Unheard,
 }
+
+/// A worker that has the turn is delivered its own messages, too. After so many without one its
+/// queue is another one.
+const UNHEARD_MAX: u32 = 2;
+
+/// A worker that stands by hears nothing, so after so many messages it consumes anew, in case its
+/// queue is another one.
+const UNHEARD_IN_STANDBY_MAX: u32 = 10;
 
 /// Looks in a row that have found the same.
 #[derive(Default)]
 struct Looks {
-    without_database: u32,
+    unable: u32,
     /// Without knowing whose turn it is, since the last message was published.
     unknown: u32,
+    /// Messages published, since one was delivered.
+    unheard: u32,
 }
 
 /// Whether a worker could work.
@@ -178,7 +198,10 @@ impl TurnKeeper {
                 }
                 continue;
             }
-            self.stand(Standing::Unknown);
+            // Whoever can't ask for good is at work.
+            if told != Some(true) {
+                self.stand(Standing::Unknown);
+            }
             if !self.is_able(&stop).await {
                 return Ok(None);
             }
@@ -188,11 +211,9 @@ impl TurnKeeper {
                     reconnect.reached();
                     match self.keep(session, &stop).await {
                         Ok(Over::Stopped) => return Ok(None),
-                        Ok(Over::Shared) => continue,
+                        Ok(Over::Shared | Over::Unheard) => continue,
                         Ok(Over::Unable) => {
-                            tracing::warn!(
-                                "the database is away; any other worker may take the turn"
-                            );
+                            tracing::warn!("a server is away; any other worker may take the turn");
                             continue;
                         }
                         Err(error) => error,
@@ -208,6 +229,9 @@ impl TurnKeeper {
             }
             // Nobody may be told for a long time, and any number of workers at work is safe.
             self.stand(if lasts { Standing::Active } else { Standing::Unknown });
+            if !lasts {
+                self.is_there(false);
+            }
             if !pause(&stop, delay).await {
                 return Ok(None);
             }
@@ -264,7 +288,9 @@ impl TurnKeeper {
         let mut standby = self.standby.clone();
         let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut knocking = Box::pin(knock(self.publisher.clone(), Duration::ZERO));
+        // A task of its own: whoever stops in the midst of publishing keeps others from it.
+        let mut knocking = JoinSet::new();
+        knocking.spawn(knock(self.publisher.clone(), Duration::ZERO));
         let mut looks = Looks::default();
         loop {
             tokio::select! {
@@ -273,17 +299,21 @@ impl TurnKeeper {
                 () = shared(&mut standby) => return Ok(Over::Shared),
                 delivery = session.consumer.next() => {
                     session.take(delivery).await?;
+                    looks.unheard = 0;
                     // From here on the consumer tells whether the broker is there.
                     self.stand(Standing::Active);
                 }
-                // Always polled: whoever stops in the midst of publishing keeps others from it.
-                () = &mut knocking => {
+                _ = knocking.join_next() => {
+                    looks.unheard += 1;
                     if session.turn.is_none() {
                         self.is_there(true);
                         self.stand(Standing::Standby);
                     }
+                    if looks.is_unheard(session.turn.is_some()) {
+                        return Ok(Over::Unheard);
+                    }
                     looks.unknown = 0;
-                    knocking.set(knock(self.publisher.clone(), KNOCK_EVERY));
+                    knocking.spawn(knock(self.publisher.clone(), KNOCK_EVERY));
                 }
                 _ = look.tick() => {
                     if self.look(&session, &mut looks).await? == Able::No {
@@ -304,12 +334,18 @@ impl TurnKeeper {
         if looks.unknown == LOOKS_UNKNOWN_MAX {
             self.stand(Standing::Active);
         }
-        looks.without_database = match self.health.has_database() {
-            true => 0,
-            false => looks.without_database + 1,
-        };
-        let is_able = looks.without_database < LOOKS_WITHOUT_DATABASE_MAX;
-        Ok(if is_able { Able::Yes } else { Able::No })
+        // Of whoever has the turn the consumer tells whether the broker is there.
+        let has_broker = session.turn.is_none() || self.health.has_broker();
+        let is_able = self.health.has_database() && has_broker;
+        looks.unable = if is_able { 0 } else { looks.unable + 1 };
+        Ok(if looks.unable < LOOKS_UNABLE_MAX { Able::Yes } else { Able::No })
+    }
+}
+
+impl Looks {
+    /// Whether the queue may be another one.
+    fn is_unheard(&self, has_turn: bool) -> bool {
+        self.unheard >= if has_turn { UNHEARD_MAX } else { UNHEARD_IN_STANDBY_MAX }
     }
 }
 
@@ -326,9 +362,8 @@ impl Session {
         answered("acknowledging", acknowledged).await.map(drop)
     }
 
-    /// How many workers consume the queue. Fails if channel or queue are gone, or nobody does: a
-    /// queue that was deleted and declared again at once keeps no consumer, and RabbitMQ 3.10 tells
-    /// nobody.
+    /// How many workers consume the queue. Fails if channel or queue are gone, or nobody does: when
+    /// a queue is deleted and declared again at once, RabbitMQ 3.10 may tell no consumer.
     async fn look(&self) -> Result<u32, QueueError> {
         match self.topology.consumers(&self.channel, TURN).await? {
             0 => Err(QueueError::NotTaken("the queue of the turn is another one".into())),
@@ -341,7 +376,7 @@ impl Session {
 /// arrive.
 async fn knock(publisher: Arc<Publisher>, wait: Duration) {
     tokio::time::sleep(wait).await;
-    while let Err(error) = publisher.publish(&[Outgoing::turn()]).await {
+    while let Err(error) = publisher.publish_through_alarms(&[Outgoing::turn()]).await {
         tracing::debug!(%error, "a message for whoever has the turn is not published");
         tokio::time::sleep(SETTLED_AFTER).await;
     }

@@ -210,3 +210,26 @@ async fn workers_that_start_during_an_alarm_of_the_broker_settle_what_waits() {
     drop(workers);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_worker_that_may_not_ask_whose_turn_it_is_stays_at_work() {
+    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
+    let broker = OwnBroker::start(&name).await;
+    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..Servers::from_env() };
+    let world = world_of_standby(servers).await;
+    world.queues.declare().await;
+    // As a version before has made them.
+    let read = format!(r"^{}\.(work|solo)\.v1$", world.name);
+    let url = broker.user("before", ["^$", ".*", &read]).await;
+    let worker = world.worker("before").amqp(&url).env("TANDEM_LOG", "worker=debug").start().await;
+    settles_one(&world, "one").await;
+    wait_until("it has asked some times", s(60), async || {
+        worker.log().matches("whose turn it is will be asked again").count() >= 4
+    })
+    .await;
+    assert!(!worker.log().contains("taking no more messages"), "{}", worker.log());
+    assert_eq!(worker.log().matches("whose turn it is can't be asked").count(), 1);
+    settles_one(&world, "two").await;
+    drop(worker);
+    world.finish().await;
+}
