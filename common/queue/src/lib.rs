@@ -186,15 +186,19 @@ pub async fn connect_with_heartbeat(
     most_s: u16,
 ) -> Result<Connection, QueueError> {
     let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
+    connect_on(runtime, with_heartbeat(url, most_s)?, name).await
+}
+
+fn with_heartbeat(url: &str, most_s: u16) -> Result<Address, QueueError> {
     let mut address = Address::parse(url)?;
     let heartbeat = &mut address.uri.query.heartbeat;
     // Zero is none.
-    *heartbeat =
-        Some(heartbeat.filter(|given| *given > 0).map_or(most_s, |given| given.min(most_s)));
-    connect_on(runtime, address, name).await
+    let given = heartbeat.filter(|given| *given > 0);
+    *heartbeat = Some(given.map_or(most_s, |given| given.min(most_s)));
+    Ok(address)
 }
 
-/// The same, and what is read goes through a gate.
+/// The same, and what is read goes through a gate. The heartbeat may be bounded.
 ///
 /// # Errors
 /// As [`connect`].
@@ -202,10 +206,15 @@ pub async fn connect_through(
     gate: &Arc<Gate>,
     url: &str,
     name: &str,
+    heartbeat_s: Option<u16>,
 ) -> Result<Connection, QueueError> {
     let (tokio, gate) = (Tokio::current(), gate.clone());
     let reactor = GatedReactor { tokio: tokio.clone(), gate };
-    connect_on(Runtime::new(RuntimeParts::new(tokio, reactor)), Address::parse(url)?, name).await
+    let address = match heartbeat_s {
+        Some(most_s) => with_heartbeat(url, most_s)?,
+        None => Address::parse(url)?,
+    };
+    connect_on(Runtime::new(RuntimeParts::new(tokio, reactor)), address, name).await
 }
 
 async fn connect_on<R: RuntimeKit + Clone + Send + Sync + 'static>(

@@ -173,7 +173,8 @@ impl Consuming {
     async fn open(&self, ahead: &Prefetch) -> Result<Session, QueueError> {
         let topology = Topology::new(&self.amqp.queue_prefix);
         let (gate, name) = (Gate::new(UNREAD_MAX), format!("{} consuming", self.name));
-        let connection = connect_through(&gate, &self.amqp.amqp_url, &name).await?;
+        let connection =
+            connect_through(&gate, &self.amqp.amqp_url, &name, self.turn.heartbeat_s()).await?;
         topology.declare(&connection).await?;
         // First: a message with a strike comes before the batches that may kill this worker.
         let solo = self.subscribe(&connection, &topology, Origin::Solo, ahead).await?;

@@ -139,7 +139,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         stop: &CancellationToken,
     ) -> (watch::Sender<bool>, Turn) {
         let (told, standby) = watch::channel(self.standby);
-        let (standing, turn) = TurnKeeper::standing();
+        let (standing, turn) = TurnKeeper::standing(standby.clone());
         let keeper = TurnKeeper {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),

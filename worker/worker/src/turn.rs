@@ -38,8 +38,8 @@ use crate::components::{PartEnd, pause};
 use crate::health::Health;
 use crate::metrics::{Metrics, Server};
 
-/// The heartbeat of the connection that shows the turn, in seconds: RabbitMQ takes a worker that
-/// hangs for gone after two or three of them.
+/// The heartbeat of the connection that shows the turn, and of the one that consumes meanwhile, in
+/// seconds: RabbitMQ takes a worker that hangs for gone after two or three of them.
 const HEARTBEAT_S: u16 = 3;
 
 /// How often to look whether the broker still knows the queue and somebody who consumes it.
@@ -79,25 +79,35 @@ pub enum Standing {
 
 /// This worker's standing, for those who act by it.
 #[derive(Clone, Debug)]
-pub struct Turn(watch::Receiver<Standing>);
+pub struct Turn {
+    standing: watch::Receiver<Standing>,
+    standby: watch::Receiver<bool>,
+}
 
 impl Turn {
     /// Whether another worker is at work.
     #[must_use]
     pub fn is_standby(&self) -> bool {
-        *self.0.borrow() == Standing::Standby
+        *self.standing.borrow() == Standing::Standby
+    }
+
+    /// How often the connections of a worker at work have to say that it lives, in seconds, if more
+    /// often than is usual: where others stand by, what it has must come back soon when it hangs.
+    #[must_use]
+    pub fn heartbeat_s(&self) -> Option<u16> {
+        self.standby.borrow().then_some(HEARTBEAT_S)
     }
 
     /// Whether it is at work.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        *self.0.borrow() == Standing::Active
+        *self.standing.borrow() == Standing::Active
     }
 
     /// Waits until messages are to be taken. False when told to stop before.
     pub async fn come(&mut self, stop: &CancellationToken) -> bool {
         let active = async {
-            if self.0.wait_for(|standing| *standing == Standing::Active).await.is_err() {
+            if self.standing.wait_for(|standing| *standing == Standing::Active).await.is_err() {
                 // Nobody tells any more, so the worker is ending for another reason.
                 std::future::pending::<()>().await;
             }
@@ -107,7 +117,7 @@ impl Turn {
 
     /// Waits until no more messages are to be taken.
     pub async fn gone(&mut self) {
-        let gone = self.0.wait_for(|standing| *standing != Standing::Active).await.is_ok();
+        let gone = self.standing.wait_for(|standing| *standing != Standing::Active).await.is_ok();
         if !gone {
             std::future::pending::<()>().await;
         }
@@ -182,9 +192,9 @@ struct Session {
 impl TurnKeeper {
     /// Its standing before anything is known, and the way to hear of it.
     #[must_use]
-    pub fn standing() -> (watch::Sender<Standing>, Turn) {
-        let (told, heard) = watch::channel(Standing::Unknown);
-        (told, Turn(heard))
+    pub fn standing(standby: watch::Receiver<bool>) -> (watch::Sender<Standing>, Turn) {
+        let (told, standing) = watch::channel(Standing::Unknown);
+        (told, Turn { standing, standby })
     }
 
     /// Keeps it until `stop`.
