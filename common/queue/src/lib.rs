@@ -284,6 +284,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_bounded_heartbeat_is_the_operators_if_that_is_shorter() {
+        for (given, wanted) in
+            [("", 3), ("?heartbeat=0", 3), ("?heartbeat=2", 2), ("?heartbeat=60", 3)]
+        {
+            let address = with_heartbeat(&format!("amqp://127.0.0.1:5672/%2f{given}"), 3);
+            let address = address.expect("a good address");
+            assert_eq!(address.uri.query.heartbeat, Some(wanted), "{given:?}");
+        }
+    }
+
+    #[test]
     fn a_refused_user_lasts_and_a_broker_that_shuts_down_passes() {
         let said = |id| {
             let error = lapin::protocol::AMQPError::from_id(id, "said".into());

@@ -296,6 +296,8 @@ impl Consuming {
                 _ = look.tick() => {
                     self.look(session, Origin::Work, ahead).await?;
                     self.look(session, Origin::Solo, ahead).await?;
+                    // Whoever asks for the turn may have told otherwise meanwhile.
+                    self.is_there(true);
                     continue;
                 }
                 _ = fit.tick() => {

@@ -27,6 +27,10 @@ const SAMPLE_LEAST: Duration = Duration::from_millis(100);
 /// It ends when as many messages have ended as are in hand, or after so long.
 const SAMPLE_MOST: Duration = Duration::from_secs(5);
 
+/// When nothing has ended for so long, a measurement begins again: a server that answers nothing is
+/// no pace.
+const NOTHING_MOST: Duration = Duration::from_secs(30);
+
 /// More in hand is kept if the worker is so many times as fast with it: larger batches cost less.
 const FASTER: f64 = 9.0 / 8.0;
 
@@ -51,13 +55,15 @@ enum Trying {
     Nothing,
     /// Whether it is faster with more than these messages, than so many a second.
     More(u16, f64),
-    /// Whether it is slower with less.
-    Less(u16, f64),
+    /// Whether it is slower with less; if so, it gets so many seconds of work in hand.
+    Less(u16, f64, f64),
 }
 
 /// The pace of a worker.
 #[derive(Debug)]
 pub struct Pace {
+    /// How many have ended so far.
+    seen: u64,
     /// Nothing is measured before so many have ended: those were here before the last change.
     from: Option<u64>,
     /// The number of messages ahead has just been changed.
@@ -65,6 +71,8 @@ pub struct Pace {
     /// The measurement that is under way.
     begun: Option<(Instant, u64)>,
     trying: Trying,
+    /// More was tried last, and has brought nothing.
+    more_was_vain: bool,
     /// More is not tried before that.
     rests_until: Option<Instant>,
     /// Seconds of work that are in hand.
@@ -75,10 +83,12 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Pace {
         Pace {
+            seen: 0,
             from: None,
             is_changed: true,
             begun: None,
             trying: Trying::Nothing,
+            more_was_vain: false,
             rests_until: None,
             hand: HAND,
             messages: MESSAGES_FIRST,
@@ -102,6 +112,10 @@ impl Pace {
     /// pace was measured anew.
     pub fn saw(&mut self, now: Instant, progress: Progress, ahead: u16) -> bool {
         let Progress { ended, held } = progress;
+        if ended < std::mem::replace(&mut self.seen, ended) {
+            // A new channel counts from the beginning.
+            (self.from, self.begun, self.trying) = (None, None, Trying::Nothing);
+        }
         if std::mem::take(&mut self.is_changed) {
             self.from = Some(ended + held as u64);
         }
@@ -111,12 +125,10 @@ impl Pace {
             self.begun = (has_enough && is_clean).then_some((now, ended));
             return false;
         };
-        // A new channel counts from the beginning.
-        let Some(count) = ended.checked_sub(before) else {
-            (self.begun, self.from) = (None, None);
-            return false;
-        };
-        let took = now.saturating_duration_since(since);
+        let (took, count) = (now.saturating_duration_since(since), ended - before);
+        if count == 0 && took >= NOTHING_MOST {
+            self.begun = Some((now, ended));
+        }
         let is_over = took >= SAMPLE_MOST || count >= u64::from(ahead);
         if took < SAMPLE_LEAST || !is_over || count == 0 {
             return false;
@@ -130,25 +142,32 @@ impl Pace {
         let messages = f64::from(ahead);
         match std::mem::replace(&mut self.trying, Trying::Nothing) {
             Trying::More(before, pace) if per_s < pace * FASTER || ahead <= before => {
-                self.messages = f64::from(before);
+                (self.messages, self.more_was_vain) = (before.into(), true);
                 self.rests_until = Some(now + REST);
                 return;
             }
-            Trying::Less(before, pace) if per_s < pace * SLOWER => {
-                self.messages = f64::from(before);
-                self.hand = (self.hand * 2.0).min(HAND_MAX);
+            Trying::Less(before, pace, hand) if ahead < before && per_s < pace * SLOWER => {
+                // Once it needs more than it had, more is tried at once.
+                self.rests_until = (hand <= self.hand).then_some(now + REST);
+                (self.messages, self.hand, self.more_was_vain) = (before.into(), hand, false);
                 return;
             }
-            Trying::Less(..) => self.hand = (self.hand / 2.0).max(HAND),
-            Trying::More(..) | Trying::Nothing => {}
+            Trying::Less(before, ..) if ahead < before => {
+                (self.hand, self.more_was_vain) = ((self.hand / 2.0).max(HAND), false);
+            }
+            Trying::Less(..) | Trying::More(..) | Trying::Nothing => {}
         }
-        let seconds = messages / per_s;
+        let (seconds, hand) = (messages / per_s, self.hand);
         let rests = self.rests_until.is_some_and(|until| now < until);
-        if seconds > self.hand * 2.0 {
-            self.trying = Trying::Less(ahead, per_s);
-            self.messages = (per_s * self.hand).max(MESSAGES_LEAST);
-        } else if seconds < self.hand / 2.0 {
-            self.messages = per_s * self.hand;
+        if seconds > hand * 2.0 {
+            self.trying = Trying::Less(ahead, per_s, (hand * 2.0).min(HAND_MAX));
+            self.messages = (per_s * hand).max(MESSAGES_LEAST);
+        } else if seconds < hand / 2.0 {
+            self.hand = (hand / 2.0).max(HAND);
+            self.messages = (per_s * self.hand).max(messages);
+        } else if !rests && hand > HAND && self.more_was_vain {
+            self.trying = Trying::Less(ahead, per_s, hand);
+            self.messages = (messages / 2.0).max(MESSAGES_LEAST);
         } else if !rests {
             self.trying = Trying::More(ahead, per_s);
             self.messages = messages * 2.0;
@@ -165,8 +184,8 @@ mod tests {
     const MOST: f64 = 16_000.0;
     const STEP: f64 = 0.01;
 
-    /// A worker, its broker, and always more messages. A batch takes a fixed time, and more for each
-    /// message; the messages of all lanes share what makes the second part take long.
+    /// A worker, its broker, and always more messages. A batch takes a fixed time, and more for
+    /// each message; the messages of all lanes share what makes the second part take long.
     struct Model {
         fixed_s: f64,
         per_message_s: f64,
@@ -297,6 +316,43 @@ mod tests {
         model.per_message_s = 0.000_05;
         model.run(&mut pace, 10.0);
         assert!(model.ahead > 8_000, "{}", model.ahead);
+    }
+
+    #[test]
+    fn a_worker_that_once_needed_much_in_hand_has_a_second_of_work_again_later() {
+        let mut model = Model::new(3.0, 0.000_1, 200);
+        let mut pace = Some(Pace::default());
+        model.run(&mut pace, 120.0);
+        assert!(pace.as_ref().expect("it is there").hand > HAND);
+        (model.fixed_s, model.per_message_s) = (0.01, 0.001);
+        model.run(&mut pace, 900.0);
+        assert!((400..2_500).contains(&model.ahead), "{}", model.ahead);
+        assert_eq!(pace.expect("it is there").hand, HAND);
+    }
+
+    #[test]
+    fn on_a_new_channel_the_pace_is_measured_from_the_beginning() {
+        let mut model = Model::new(0.01, 0.000_05, 200);
+        let mut pace = Some(Pace::default());
+        model.run(&mut pace, 60.0);
+        assert!(model.ahead > 8_000, "{}", model.ahead);
+        // What the old one had comes again.
+        (model.ended, model.unacknowledged, model.waiting) = (0, [0; 2], 0);
+        (model.lanes, model.per_message_s) = (Vec::new(), 0.002);
+        model.run(&mut pace, 120.0);
+        assert!(model.ahead < 2_000, "{}", model.ahead);
+    }
+
+    #[test]
+    fn after_a_server_has_answered_nothing_for_a_while_the_pace_is_as_before() {
+        let mut model = Model::new(0.01, 0.000_05, 200);
+        let mut pace = Some(Pace::default());
+        model.run(&mut pace, 60.0);
+        let before = model.ahead;
+        model.lanes.iter_mut().for_each(|(_, fixed, _)| *fixed = 60.0);
+        let changes = model.changes;
+        model.run(&mut pace, 63.0);
+        assert!(model.ahead >= before / 2 && model.changes <= changes + 3, "{}", model.ahead);
     }
 
     #[test]

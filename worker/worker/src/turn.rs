@@ -38,9 +38,13 @@ use crate::components::{PartEnd, pause};
 use crate::health::Health;
 use crate::metrics::{Metrics, Server};
 
-/// The heartbeat of the connection that shows the turn, and of the one that consumes meanwhile, in
-/// seconds: RabbitMQ takes a worker that hangs for gone after two or three of them.
+/// The heartbeat of the connection that shows the turn, in seconds: RabbitMQ takes a worker that
+/// hangs for gone after two or three of them.
 const HEARTBEAT_S: u16 = 3;
+
+/// The same of the one that consumes: while much of it is unread, it hears no heartbeat, and after
+/// two it takes the broker for gone.
+const HEARTBEAT_OF_CONSUMER_S: u16 = 4;
 
 /// How often to look whether the broker still knows the queue and somebody who consumes it.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
@@ -91,11 +95,11 @@ impl Turn {
         *self.standing.borrow() == Standing::Standby
     }
 
-    /// How often the connections of a worker at work have to say that it lives, in seconds, if more
-    /// often than is usual: where others stand by, what it has must come back soon when it hangs.
+    /// How often the consuming connection has to say that it lives, in seconds, if more often than
+    /// is usual: where others stand by, what this worker has must come back soon when it hangs.
     #[must_use]
     pub fn heartbeat_s(&self) -> Option<u16> {
-        self.standby.borrow().then_some(HEARTBEAT_S)
+        self.standby.borrow().then_some(HEARTBEAT_OF_CONSUMER_S)
     }
 
     /// Whether it is at work.
@@ -344,6 +348,10 @@ impl TurnKeeper {
         if looks.unknown == LOOKS_UNKNOWN_MAX {
             self.stand(Standing::Active);
         }
+        if *self.standing.borrow() == Standing::Standby {
+            // Its consumer may have told otherwise, which has lost another connection.
+            self.is_there(true);
+        }
         // Of whoever has the turn the consumer tells whether the broker is there.
         let has_broker = session.turn.is_none() || self.health.has_broker();
         let is_able = self.health.has_database() && has_broker;
@@ -386,9 +394,12 @@ impl Session {
 /// arrive.
 async fn knock(publisher: Arc<Publisher>, wait: Duration) {
     tokio::time::sleep(wait).await;
+    let mut again_after = SETTLED_AFTER;
     while let Err(error) = publisher.publish_through_alarms(&[Outgoing::turn()]).await {
         tracing::debug!(%error, "a message for whoever has the turn is not published");
-        tokio::time::sleep(SETTLED_AFTER).await;
+        tokio::time::sleep(again_after).await;
+        // Each failure ends the publications of others on this connection.
+        again_after = (again_after * 2).min(KNOCK_EVERY);
     }
     tokio::time::sleep(SETTLED_AFTER).await;
 }

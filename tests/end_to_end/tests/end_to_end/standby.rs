@@ -72,17 +72,23 @@ async fn one_worker_settles_and_another_takes_its_place_at_once_when_it_dies() {
 #[tokio::test]
 async fn the_place_of_a_worker_that_hangs_is_taken_when_the_broker_has_not_heard_of_it() {
     let world = world_of_standby(Servers::from_env()).await;
-    let workers = three(&world, &format!("{}?heartbeat=2", url(&world))).await;
+    let workers = three(&world, &url(&world)).await;
     let at = active(&world, &workers).await;
-    settles_one(&world, "before").await;
+    let ahead: Vec<_> = (0..500).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
+    world.submit(&ahead, 1).await;
+    wait_until("some are settled", s(30), async || world.count(&[State::Done]).await > 0).await;
     workers[at].freeze().await;
     let frozen = Instant::now();
     settles_one(&world, "after").await;
-    eprintln!("settled again after {:.1?}", frozen.elapsed());
+    let took = frozen.elapsed();
+    eprintln!("settled again after {took:.1?}");
+    // A broker that waits for two or three usual heartbeats takes up to 24 s.
+    assert!(took < s(20), "{took:?}");
     // It learns that it is not its turn any more, and stands by.
     workers[at].thaw();
     assert_ne!(active(&world, &workers).await, at);
     settles_one(&world, "last").await;
+    world.wait_final(s(60)).await;
     world.assert_at_rest().await;
     drop(workers);
     world.finish().await;
@@ -228,7 +234,8 @@ async fn a_worker_that_may_not_ask_whose_turn_it_is_stays_at_work() {
     })
     .await;
     assert!(!worker.log().contains("taking no more messages"), "{}", worker.log());
-    assert_eq!(worker.log().matches("whose turn it is can't be asked").count(), 1);
+    // Once for what lasts, and perhaps once for a broker that was slow before.
+    assert!(worker.log().matches("whose turn it is can't be asked").count() <= 2);
     settles_one(&world, "two").await;
     drop(worker);
     world.finish().await;
