@@ -28,7 +28,7 @@ const CONTENDERS: [Contender; 2] = [Contender::Tandem, Contender::Auto];
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// The numbers of workers that are compared.
 const NEAR: [(usize, Way); 5] =
-    [(1, Way::Share), (4, Way::Share), (1, Way::Standby), (4, Way::Standby), (2, Way::Share)];
+    [(1, Way::Share), (2, Way::Share), (4, Way::Share), (1, Way::Standby), (4, Way::Standby)];
 const FAR: [usize; 4] = [1, 2, 4, 8];
 /// So many transfers there are at least for each worker.
 const EACH_AT_LEAST: usize = 60_000;

@@ -171,14 +171,17 @@ fn more_workers_are_measured_near_the_servers_and_far_away() {
         replicas.iter().map(|r| (r["round_trip_ms"].as_u64(), r["workers"].as_u64())).collect();
     let (near, far) = (|n| (Some(0), Some(n)), |n| (Some(10), Some(n)));
     let far_twice: Vec<_> = [1, 2, 4, 8].into_iter().flat_map(|n| [far(n); 2]).collect();
-    assert_eq!(seen, [vec![near(1), near(2), near(4)], far_twice].concat());
+    // Those that share the work, then those that stand by for one another.
+    let near = [1, 2, 4, 1, 4].map(near).to_vec();
+    assert_eq!(seen, [near, far_twice].concat());
+    assert_eq!(replicas.iter().filter(|one| one["way"] == "standby").count(), 2);
     for one in replicas {
         let native = one["contender"] == "auto" && one["workers"] == 1;
         let share = one["conflicts"].as_f64();
         assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{one}");
         assert!(!native || share.is_some(), "one worker settles by native transactions: {one}");
     }
-    assert!(tables.contains("| **Tandem, `--engine auto`** | 8 | 10 |"), "{tables}");
+    assert!(tables.contains("| **Tandem, `--engine auto`** | 8 | share | 10 |"), "{tables}");
     std::fs::remove_dir_all(home).expect("the directory is ours");
 }
 

@@ -33,8 +33,8 @@ fn url(world: &World) -> String {
 async fn active(world: &World, workers: &[Worker]) -> usize {
     let workers: Vec<&Worker> = workers.iter().collect();
     loop {
-        let at = harness::worker::active(&workers, s(30)).await;
-        wait_until("one takes messages", s(30), async || world.queues.consumers().await == Some(1))
+        let at = harness::worker::active(&workers, s(60)).await;
+        wait_until("one takes messages", s(60), async || world.queues.consumers().await == Some(1))
             .await;
         if !workers[at].stands_by().await {
             return at;
@@ -44,7 +44,7 @@ async fn active(world: &World, workers: &[Worker]) -> usize {
 
 async fn settles_one(world: &World, id: &str) {
     world.submit(&[transfer(id, "a", "b", 1)], 1).await;
-    world.wait_state(id, State::Done, s(30)).await;
+    world.wait_state(id, State::Done, s(60)).await;
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn the_place_of_a_worker_that_hangs_is_taken_when_the_broker_has_not_heard
     let at = active(&world, &workers).await;
     let ahead: Vec<_> = (0..500).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();
     world.submit(&ahead, 1).await;
-    wait_until("some are settled", s(30), async || world.count(&[State::Done]).await > 0).await;
+    wait_until("some are settled", s(60), async || world.count(&[State::Done]).await > 0).await;
     workers[at].freeze().await;
     let frozen = Instant::now();
     settles_one(&world, "after").await;
@@ -106,7 +106,7 @@ async fn the_way_of_a_ledger_changes_while_everything_runs() {
             world.submit(parts.next().expect("six parts"), 5).await;
             let init = ["init", "--replicas", way, "--apply"];
             world.producer(&init).await.expect_success();
-            wait_until("the workers do as they are told", s(30), async || {
+            wait_until("the workers do as they are told", s(60), async || {
                 world.queues.consumers().await == Some(consumers)
             })
             .await;
@@ -129,7 +129,7 @@ async fn one_is_at_work_again_after_the_queue_of_the_turn_was_deleted() {
         settles_one(&world, &format!("before-{n}")).await;
         world.queues.delete(TURN).await;
         // What workers do about it is not done at once; then the queue is there again.
-        wait_until("the queue is declared again", s(30), async || {
+        wait_until("the queue is declared again", s(60), async || {
             world.queues.depth(TURN).await.is_some()
         })
         .await;
@@ -168,7 +168,7 @@ async fn a_worker_that_stops_hands_its_turn_on_and_ends_what_it_has_begun() {
     for some in transfers.chunks(1_000) {
         let at = active(&world, &workers).await;
         world.submit(some, 1).await;
-        workers.remove(at).drain(s(30)).await;
+        workers.remove(at).drain(s(60)).await;
     }
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 2_000);
