@@ -336,7 +336,11 @@ mod tests {
         let mut pace = Some(Pace::default());
         model.run(&mut pace, 60.0);
         assert!(model.ahead > 8_000, "{}", model.ahead);
-        // What the old one had comes again.
+        // The number ahead was changed, then it was quiet. What the old one had comes again.
+        let quiet = Progress { ended: model.ended, held: 0 };
+        let known = pace.as_mut().expect("it is there");
+        known.changed();
+        assert!(!known.saw(model.now, quiet, model.ahead));
         (model.ended, model.unacknowledged, model.waiting) = (0, [0; 2], 0);
         (model.lanes, model.per_message_s) = (Vec::new(), 0.002);
         model.run(&mut pace, 120.0);
