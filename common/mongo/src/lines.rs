@@ -121,8 +121,8 @@ impl<'a> Line<'a> {
         bad(document, "its `at` is no date".to_owned())
     }
 
-    /// What was booked on an account, in the line's order. Entries of other accounts are passed over
-    /// unread: a page of a statement goes through some fifty lines of a thousand entries each.
+    /// What was booked on an account, in the line's order. Entries of other accounts are passed
+    /// over unread: a page of a statement goes through some fifty lines of a thousand entries each.
     ///
     /// # Errors
     /// When what the line says of the account makes no sense.

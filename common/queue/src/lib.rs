@@ -175,8 +175,8 @@ pub async fn connect(url: &str, name: &str) -> Result<Connection, QueueError> {
     connect_on(runtime, Address::parse(url)?, name).await
 }
 
-/// The same with a heartbeat of so many seconds at most, so that a broker notices soon when this end
-/// hangs: between two and three times that.
+/// The same with a heartbeat of so many seconds at most, so that a broker notices soon when this
+/// end hangs: between two and three times that.
 ///
 /// # Errors
 /// As [`connect`].
@@ -186,19 +186,10 @@ pub async fn connect_with_heartbeat(
     most_s: u16,
 ) -> Result<Connection, QueueError> {
     let runtime = lapin::runtime::default_runtime().map_err(QueueError::Broker)?;
-    connect_on(runtime, with_heartbeat(url, most_s)?, name).await
+    connect_on(runtime, with_heartbeat(url, Some(most_s))?, name).await
 }
 
-fn with_heartbeat(url: &str, most_s: u16) -> Result<Address, QueueError> {
-    let mut address = Address::parse(url)?;
-    let heartbeat = &mut address.uri.query.heartbeat;
-    // Zero is none.
-    let given = heartbeat.filter(|given| *given > 0);
-    *heartbeat = Some(given.map_or(most_s, |given| given.min(most_s)));
-    Ok(address)
-}
-
-/// The same, and what is read goes through a gate. The heartbeat may be bounded.
+/// As [`connect`], and what is read goes through a gate. The heartbeat may have a bound.
 ///
 /// # Errors
 /// As [`connect`].
@@ -210,11 +201,20 @@ pub async fn connect_through(
 ) -> Result<Connection, QueueError> {
     let (tokio, gate) = (Tokio::current(), gate.clone());
     let reactor = GatedReactor { tokio: tokio.clone(), gate };
-    let address = match heartbeat_s {
-        Some(most_s) => with_heartbeat(url, most_s)?,
-        None => Address::parse(url)?,
-    };
-    connect_on(Runtime::new(RuntimeParts::new(tokio, reactor)), address, name).await
+    let runtime = Runtime::new(RuntimeParts::new(tokio, reactor));
+    connect_on(runtime, with_heartbeat(url, heartbeat_s)?, name).await
+}
+
+/// The address with a heartbeat of so many seconds at most, if there is a bound.
+fn with_heartbeat(url: &str, most_s: Option<u16>) -> Result<Address, QueueError> {
+    let mut address = Address::parse(url)?;
+    if let Some(most_s) = most_s {
+        let heartbeat = &mut address.uri.query.heartbeat;
+        // Zero is none.
+        let given = heartbeat.filter(|given| *given > 0);
+        *heartbeat = Some(given.map_or(most_s, |given| given.min(most_s)));
+    }
+    Ok(address)
 }
 
 async fn connect_on<R: RuntimeKit + Clone + Send + Sync + 'static>(
@@ -288,7 +288,7 @@ mod tests {
         for (given, wanted) in
             [("", 3), ("?heartbeat=0", 3), ("?heartbeat=2", 2), ("?heartbeat=60", 3)]
         {
-            let address = with_heartbeat(&format!("amqp://127.0.0.1:5672/%2f{given}"), 3);
+            let address = with_heartbeat(&format!("amqp://127.0.0.1:5672/%2f{given}"), Some(3));
             let address = address.expect("a good address");
             assert_eq!(address.uri.query.heartbeat, Some(wanted), "{given:?}");
         }

@@ -149,14 +149,15 @@ impl Topology {
         let mut arguments = quorum();
         arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
         // Each death of a worker is a delivery that was not acknowledged.
-        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(LOOKS_LIMIT));
-        let turn = Queue {
-            name: self.queue(TURN),
-            exchange: self.exchange(),
-            pattern: TURN.to_owned(),
-            arguments,
-        };
+        let turn = self.looked_at(TURN, arguments);
         ensure(connection, &[self.exchange()], &[turn]).await
+    }
+
+    /// The queue of a key whose messages may come again any number of times.
+    fn looked_at(&self, key: &str, mut arguments: FieldTable) -> Queue {
+        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(LOOKS_LIMIT));
+        let (name, exchange) = (self.queue(key), self.exchange());
+        Queue { name, exchange, pattern: key.to_owned(), arguments }
     }
 
     fn exchanges(&self) -> [String; 3] {
@@ -164,14 +165,7 @@ impl Topology {
     }
 
     fn queues(&self) -> Vec<Queue> {
-        let mut arguments = quorum();
-        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(LOOKS_LIMIT));
-        let dead = Queue {
-            name: self.queue(DEAD),
-            exchange: self.exchange(),
-            pattern: DEAD.to_owned(),
-            arguments,
-        };
+        let dead = self.looked_at(DEAD, quorum());
         let working = [WORK, SOLO].map(|key| {
             let mut arguments = quorum();
             arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));

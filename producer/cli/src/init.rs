@@ -169,12 +169,18 @@ pub async fn run(
     // database.
     let written = if args.json { report.json(out) } else { report.text(out) };
     let written = written.and_then(|()| out.flush());
-    context.client.ensure_queue().await?;
-    if report.standby {
-        context.client.ensure_turn().await?;
-    }
+    queues(context, report.standby).await?;
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+/// Creates what workers consume that share the work, or stand by for one another.
+async fn queues(context: &Context, standby: bool) -> Result<(), Error> {
+    context.client.ensure_queue().await?;
+    if standby {
+        context.client.ensure_turn().await?;
+    }
+    Ok(())
 }
 
 async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
@@ -188,8 +194,7 @@ async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
         false => {
             // Workers look for it as soon as they read the setting.
             if choice.standby == Some(true) {
-                context.client.ensure_queue().await?;
-                context.client.ensure_turn().await?;
+                queues(context, true).await?;
             }
             context.client.apply_schema(choice).await?;
             context.client.inspect(choice).await?

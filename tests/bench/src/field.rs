@@ -71,13 +71,8 @@ impl Field {
         }
         let events = (events == Events::Off).then_some(false);
         let exclusive_keys = no_keys.then_some(false);
-        let choice = Choice {
-            events,
-            history: history.choice(),
-            exclusive_keys,
-            validators: None,
-            standby: None,
-        };
+        let history = history.choice();
+        let choice = Choice { events, history, exclusive_keys, ..Choice::default() };
         world.choose(choice).await;
         let mongo = MongoSettings {
             one_document_statements: false,

@@ -61,12 +61,13 @@ pub struct Step {
 }
 
 /// Submits and drains the small backlog and the large one.
-pub async fn backlogs(bench: &mut Bench, sizes: &[usize]) {
-    for size in [SMALL].iter().chain(sizes.iter().filter(|size| **size > SMALL)) {
-        let times = if *size == SMALL { SMALL_TIMES } else { 1 };
+pub async fn backlogs(bench: &mut Bench) {
+    let sizes = bench.backlogs().into_iter().filter(|size| *size > SMALL);
+    for size in [SMALL].into_iter().chain(sizes) {
+        let times = if size == SMALL { SMALL_TIMES } else { 1 };
         for _ in 0..times {
             let field = bench.field(Contender::Tandem).await;
-            match backlog(bench, &field, *size).await {
+            match backlog(bench, &field, size).await {
                 Ok(backlog) => {
                     say(line(&backlog));
                     bench.report.backlogs.push(backlog);

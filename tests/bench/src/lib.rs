@@ -114,62 +114,17 @@ impl Bench {
     pub async fn run(mut self) -> Result<Report, String> {
         self.report.machine = self.machine().await;
         self.whole()?;
-        if self.args.wants(Part::Throughput) {
-            let begun = Instant::now();
-            throughput::run(&mut self).await;
-            self.took("throughput", begun);
-        }
-        if [Part::Latency, Part::Idle, Part::Book].iter().any(|part| self.args.wants(*part)) {
-            let begun = Instant::now();
-            situations::run(&mut self).await;
-            self.took("latency", begun);
-        }
-        let sizes = self.backlogs();
-        if !sizes.is_empty() {
-            let begun = Instant::now();
-            growth::backlogs(&mut self, &sizes).await;
-            self.took("backlog", begun);
-        }
-        if self.args.wants(Part::Growth) {
-            let begun = Instant::now();
-            growth::steps(&mut self).await;
-            self.took("growth", begun);
-        }
-        if self.args.wants(Part::Scale) {
-            let begun = Instant::now();
-            scale::run(&mut self).await;
-            self.took("scale", begun);
-        }
-        if self.args.wants(Part::Limited) {
-            let begun = Instant::now();
-            limited::run(&mut self).await;
-            self.took("limited", begun);
-        }
-        if self.args.wants(Part::Standby) {
-            let begun = Instant::now();
-            standby::run(&mut self).await;
-            self.took("standby", begun);
-        }
-        if self.args.wants(Part::Inserted) {
-            let begun = Instant::now();
-            inserted::run(&mut self).await;
-            self.took("inserted", begun);
-        }
-        if self.args.wants(Part::Ended) {
-            let begun = Instant::now();
-            ended::run(&mut self).await;
-            self.took("ended", begun);
-        }
-        if self.args.wants(Part::Undated) {
-            let begun = Instant::now();
-            undated::run(&mut self).await;
-            self.took("undated", begun);
-        }
-        if self.args.wants(Part::Sustained) {
-            let begun = Instant::now();
-            sustained::run(&mut self).await;
-            self.took("sustained", begun);
-        }
+        self.part(&[Part::Throughput], "throughput", throughput::run).await;
+        self.part(&[Part::Latency, Part::Idle, Part::Book], "latency", situations::run).await;
+        self.part(&[Part::Backlog, Part::Growth], "backlog", growth::backlogs).await;
+        self.part(&[Part::Growth], "growth", growth::steps).await;
+        self.part(&[Part::Scale], "scale", scale::run).await;
+        self.part(&[Part::Limited], "limited", limited::run).await;
+        self.part(&[Part::Standby], "standby", standby::run).await;
+        self.part(&[Part::Inserted], "inserted", inserted::run).await;
+        self.part(&[Part::Ended], "ended", ended::run).await;
+        self.part(&[Part::Undated], "undated", undated::run).await;
+        self.part(&[Part::Sustained], "sustained", sustained::run).await;
         self.whole()
     }
 
@@ -187,13 +142,7 @@ impl Bench {
     /// The backlogs to submit and drain, the largest last.
     fn backlogs(&self) -> Vec<usize> {
         let many = self.args.scale().many;
-        if self.args.wants(Part::Growth) {
-            vec![many / 10, many]
-        } else if self.args.wants(Part::Backlog) {
-            vec![many]
-        } else {
-            Vec::new()
-        }
+        if self.args.wants(Part::Growth) { vec![many / 10, many] } else { vec![many] }
     }
 
     async fn machine(&self) -> Machine {
@@ -224,10 +173,16 @@ impl Bench {
         Setup { events, history, no_keys, layout }
     }
 
-    fn took(&mut self, part: &str, begun: Instant) {
+    /// Measures if one of these parts is wanted, and notes how long it took.
+    async fn part(&mut self, parts: &[Part], name: &str, run: impl AsyncFnOnce(&mut Bench)) {
+        if !parts.iter().any(|part| self.args.wants(*part)) {
+            return;
+        }
+        let begun = Instant::now();
+        run(self).await;
         let seconds = begun.elapsed().as_secs_f64();
-        say(format!("{part}: {seconds:.0} s"));
-        self.report.seconds.push((part.to_owned(), seconds));
+        say(format!("{name}: {seconds:.0} s"));
+        self.report.seconds.push((name.to_owned(), seconds));
         // Hours of measuring are not lost with the rest of the run.
         if let Some(path) = &self.args.json
             && let Err(problem) = self.whole().and_then(|whole| whole.write(path))

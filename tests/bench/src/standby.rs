@@ -156,10 +156,7 @@ impl Run<'_> {
             world.queues.depth(queue::WORK).await == Some(0)
         })
         .await;
-        let settled = async || {
-            let metrics = self.workers[at].metrics().await;
-            metrics.sum("tandem_transitions_total", &[("state", "done")]) as u64
-        };
+        let settled = async || tandem::settled_by(&self.workers[at].metrics().await);
         let before = settled().await;
         let first = self.submitted;
         let transfers: Vec<_> = (first..first + AHEAD).map(|n| self.transfer(n)).collect();

@@ -31,6 +31,13 @@ const FINAL_LIMIT: Duration = Duration::from_secs(30);
 /// More than a worker's own limit for draining.
 const STOP_LIMIT: Duration = Duration::from_secs(25);
 
+/// How many transactions a worker has brought to their end.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+pub(super) fn settled_by(metrics: &Metrics) -> u64 {
+    let of = |state: State| metrics.sum("tandem_transitions_total", &[("state", state.as_str())]);
+    (of(State::Done) + of(State::Canceled)) as u64
+}
+
 /// How the workers are started.
 #[derive(Clone, Debug, Default)]
 pub struct Crew {
@@ -104,14 +111,10 @@ impl Workers {
 
     /// How many transactions they have brought to their end.
     pub async fn settled(&self) -> u64 {
-        let mut settled = 0.0;
+        let mut settled = 0;
         for metrics in self.metrics().await {
-            for state in [State::Done, State::Canceled] {
-                settled += metrics.sum("tandem_transitions_total", &[("state", state.as_str())]);
-            }
+            settled += settled_by(&metrics);
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-        let settled = settled as u64;
         settled
     }
 

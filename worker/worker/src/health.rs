@@ -12,6 +12,7 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use ledger::ServerMs;
 use mongo::{MongoOutbox, Store};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -165,14 +166,9 @@ pub async fn watch_database(
                     tracing::info!("the database is back");
                 }
                 there = true;
-                let again_in = every.saturating_mul(health.looks_per_backlog());
-                match if is_due { outbox.backlog().await.map(Some) } else { Ok(None) } {
-                    Ok(Some(backlog)) => metrics.backlog(&backlog, now, again_in),
-                    Ok(None) => {}
-                    Err(error) if error.passes() => {
-                        tracing::debug!(%error, "counting what is not final later");
-                    }
-                    Err(error) => tracing::warn!(%error, "can't count what is not final"),
+                if is_due {
+                    let again_in = every.saturating_mul(health.looks_per_backlog());
+                    count_backlog(&outbox, &metrics, now, again_in).await;
                 }
             }
             Err(error) => {
@@ -187,5 +183,17 @@ pub async fn watch_database(
         if !pause(&stop, every).await {
             return;
         }
+    }
+}
+
+/// Counts what is not final, which is done the next time after so long. That it fails says nothing
+/// of whether the database is there.
+async fn count_backlog(outbox: &MongoOutbox, metrics: &Metrics, now: ServerMs, again_in: Duration) {
+    match outbox.backlog().await {
+        Ok(backlog) => metrics.backlog(&backlog, now, again_in),
+        Err(error) if error.passes() => {
+            tracing::debug!(%error, "counting what is not final later");
+        }
+        Err(error) => tracing::warn!(%error, "can't count what is not final"),
     }
 }

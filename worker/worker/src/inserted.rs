@@ -3,9 +3,9 @@
 //!
 //! Owns the looks at the index of such documents. Runs in every worker that is at work. Promises
 //! that a document is taken up before its id is published, by one worker as a rule, and that the
-//! sweeper finds it when that worker dies in between. What a look has found goes to the queue at once, in
-//! the order of its insertion, as if its producer had published it. Fails quietly while a server is
-//! away: a later look tries again.
+//! sweeper finds it when that worker dies in between. What a look has found goes to the queue at
+//! once, in the order of its insertion, as if its producer had published it. Fails quietly while a
+//! server is away: a later look tries again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

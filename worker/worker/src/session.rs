@@ -124,8 +124,8 @@ impl Session {
     }
 
     /// Stops a queue's deliveries and takes in those already here. The broker's answer comes after
-    /// all that it has sent before, so these are taken in meanwhile. False when that takes longer than
-    /// until then; what is being taken in is taken in.
+    /// all that it has sent before, so these are taken in meanwhile. False when that takes longer
+    /// than until then; what is being taken in is taken in.
     pub async fn drain(
         &mut self,
         origin: Origin,

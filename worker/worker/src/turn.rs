@@ -110,21 +110,13 @@ impl Turn {
 
     /// Waits until messages are to be taken. False when told to stop before.
     pub async fn come(&mut self, stop: &CancellationToken) -> bool {
-        let active = async {
-            if self.standing.wait_for(|standing| *standing == Standing::Active).await.is_err() {
-                // Nobody tells any more, so the worker is ending for another reason.
-                std::future::pending::<()>().await;
-            }
-        };
+        let active = until(&mut self.standing, |standing| *standing == Standing::Active);
         stop.run_until_cancelled(active).await.is_some()
     }
 
     /// Waits until no more messages are to be taken.
     pub async fn gone(&mut self) {
-        let gone = self.standing.wait_for(|standing| *standing != Standing::Active).await.is_ok();
-        if !gone {
-            std::future::pending::<()>().await;
-        }
+        until(&mut self.standing, |standing| *standing != Standing::Active).await;
     }
 }
 
@@ -205,9 +197,10 @@ impl TurnKeeper {
     pub async fn run(mut self, stop: CancellationToken) -> PartEnd {
         let (mut reconnect, mut told) = (Reconnect::default(), None);
         loop {
-            if !*self.standby.borrow_and_update() {
+            if !*self.standby.borrow() {
                 self.stand(Standing::Active);
-                if !changed(&mut self.standby, &stop).await {
+                let standby = until(&mut self.standby, |standby| *standby);
+                if stop.run_until_cancelled(standby).await.is_none() {
                     return Ok(None);
                 }
                 continue;
@@ -310,7 +303,7 @@ impl TurnKeeper {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(Over::Stopped),
-                () = shared(&mut standby) => return Ok(Over::Shared),
+                () = until(&mut standby, |standby| !standby) => return Ok(Over::Shared),
                 delivery = session.consumer.next() => {
                     session.take(delivery).await?;
                     looks.unheard = 0;
@@ -404,21 +397,10 @@ async fn knock(publisher: Arc<Publisher>, wait: Duration) {
     tokio::time::sleep(SETTLED_AFTER).await;
 }
 
-/// Waits until workers share the work.
-async fn shared(standby: &mut watch::Receiver<bool>) {
-    let shared = standby.wait_for(|standby| !standby).await.is_ok();
-    if !shared {
-        // Nobody tells any more: the worker ends.
+/// Waits until this is told. Where nobody tells any more the worker ends for another reason.
+async fn until<T>(heard: &mut watch::Receiver<T>, is_it: impl FnMut(&T) -> bool) {
+    let is_told = heard.wait_for(is_it).await.is_ok();
+    if !is_told {
         std::future::pending::<()>().await;
     }
-}
-
-/// Waits until it is another one. False when told to stop before.
-async fn changed(standby: &mut watch::Receiver<bool>, stop: &CancellationToken) -> bool {
-    let changed = async {
-        if standby.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    stop.run_until_cancelled(changed).await.is_some()
 }

@@ -17,9 +17,8 @@
 //! Promises that a sum is written once, after its lines can't change any more, and that the reach
 //! moves only after all that it covers is durable. So a reader who has read the reach misses
 //! nothing, and several workers may sum up at once: they write the same. Nothing else depends on
-//! the collection.
-//! Who deletes the reach loses nothing but time: another life begins, and sums of lives before it
-//! are never read again.
+//! the collection. Who deletes the reach loses nothing but time: another life begins, and sums of
+//! lives before it are never read again.
 //!
 //! Fails with an error of the command. Then some sums are there that the reach does not cover yet,
 //! and the next attempt finds them.

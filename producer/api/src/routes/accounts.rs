@@ -44,7 +44,7 @@ fn create() -> Operation {
         .about(
             "Create an account",
             "The same again changes nothing. Another opening balance, floor or currency is \
-                 refused.",
+             refused.",
         )
         .needs(Scope::Operate)
         .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
@@ -77,10 +77,10 @@ fn statement() -> Operation {
         .about(
             "Show what has happened to an account",
             "Its transactions that are done, in the order in which they were booked, with the \
-                 running balance. A page may have fewer items than `limit`, or none, and still a \
-                 `next`: what was booked a few seconds ago may not be certain yet. What was booked \
-                 before `from` is read from sums that workers make of all that is older than some \
-                 minutes.",
+             running balance. A page may have fewer items than `limit`, or none, and still a \
+             `next`: what was booked a few seconds ago may not be certain yet. What was booked \
+             before `from` is read from sums that workers make of all that is older than some \
+             minutes.",
         )
         .needs(Scope::Read)
         .params([

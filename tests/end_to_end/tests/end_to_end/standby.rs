@@ -17,6 +17,21 @@ async fn world_of_standby(servers: Servers) -> World {
     world
 }
 
+/// The same on a broker of its own.
+async fn world_with_a_broker() -> (OwnBroker, World) {
+    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
+    let broker = OwnBroker::start(&name).await;
+    let world = world_of_standby(broker.servers()).await;
+    (broker, world)
+}
+
+/// The end of a test: everything is at rest.
+async fn end(world: World, workers: impl Sized) {
+    world.assert_at_rest().await;
+    drop(workers);
+    world.finish().await;
+}
+
 /// Three workers; nothing that is asked of them is found by a sweep.
 async fn three(world: &World, url: &str) -> [Worker; 3] {
     let start = |name| world.worker(name).amqp(url).flag("--orphan-ms", 600_000).start();
@@ -64,9 +79,7 @@ async fn one_worker_settles_and_another_takes_its_place_at_once_when_it_dies() {
     eprintln!("settled again after {longest:.1?}");
     assert!(longest < s(10), "{longest:?}");
     assert_eq!(active(&world, &workers).await, 0, "the last one is at work");
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
@@ -89,9 +102,7 @@ async fn the_place_of_a_worker_that_hangs_is_taken_when_the_broker_has_not_heard
     assert_ne!(active(&world, &workers).await, at);
     settles_one(&world, "last").await;
     world.wait_final(s(60)).await;
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
@@ -115,9 +126,7 @@ async fn the_way_of_a_ledger_changes_while_everything_runs() {
     active(&world, &workers).await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 3_000);
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
@@ -136,17 +145,12 @@ async fn one_is_at_work_again_after_the_queue_of_the_turn_was_deleted() {
         settles_one(&world, &format!("after-{n}")).await;
     }
     active(&world, &workers).await;
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
 async fn one_is_at_work_again_after_the_broker_was_restarted() {
-    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
-    let mut broker = OwnBroker::start(&name).await;
-    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..Servers::from_env() };
-    let world = world_of_standby(servers).await;
+    let (mut broker, world) = world_with_a_broker().await;
     let workers = three(&world, &url(&world)).await;
     active(&world, &workers).await;
     settles_one(&world, "before").await;
@@ -155,9 +159,7 @@ async fn one_is_at_work_again_after_the_broker_was_restarted() {
     let fresh = world.with_fresh_publisher().await;
     settles_one(&fresh, "after").await;
     active(&fresh, &workers).await;
-    fresh.assert_at_rest().await;
-    drop(workers);
-    fresh.finish().await;
+    end(fresh, workers).await;
 }
 
 #[tokio::test]
@@ -173,9 +175,7 @@ async fn a_worker_that_stops_hands_its_turn_on_and_ends_what_it_has_begun() {
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, 2_000);
     assert_eq!(active(&world, &workers).await, 0);
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
@@ -194,17 +194,12 @@ async fn a_worker_without_the_database_hands_its_turn_on_and_stands_by_when_it_i
     wait_until("it reaches the database", s(60), async || workers[0].is_ready().await).await;
     assert_eq!(active(&world, &workers).await, 1);
     settles_one(&world, "last").await;
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
 async fn workers_that_start_during_an_alarm_of_the_broker_settle_what_waits() {
-    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
-    let broker = OwnBroker::start(&name).await;
-    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..Servers::from_env() };
-    let world = world_of_standby(servers).await;
+    let (broker, world) = world_with_a_broker().await;
     world.submit(&[transfer("waits", "a", "b", 1)], 1).await;
     broker.alarm(true).await;
     let workers = three(&world, &url(&world)).await;
@@ -212,17 +207,12 @@ async fn workers_that_start_during_an_alarm_of_the_broker_settle_what_waits() {
     broker.alarm(false).await;
     active(&world, &workers).await;
     settles_one(&world, "after").await;
-    world.assert_at_rest().await;
-    drop(workers);
-    world.finish().await;
+    end(world, workers).await;
 }
 
 #[tokio::test]
 async fn a_worker_that_may_not_ask_whose_turn_it_is_stays_at_work() {
-    let name = format!("standby-{}", uuid::Uuid::new_v4().simple());
-    let broker = OwnBroker::start(&name).await;
-    let servers = Servers { amqp_url: broker.amqp_url.clone(), ..Servers::from_env() };
-    let world = world_of_standby(servers).await;
+    let (broker, world) = world_with_a_broker().await;
     world.queues.declare().await;
     // As a version before has made them.
     let read = format!(r"^{}\.(work|solo)\.v1$", world.name);
