@@ -1,5 +1,6 @@
 //! The command line of the benchmark.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,6 +94,11 @@ pub struct Args {
     /// Tandem's ledger is one of this schema
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
+
+    /// The most ids of a message, where transfers arrive at a rate or one by one [default: the
+    /// library's, 100]
+    #[arg(long, value_name = "N")]
+    pub ids_per_message: Option<NonZeroUsize>,
 
     /// Where the load comes from
     #[arg(long, value_name = "N", default_value_t = 1)]

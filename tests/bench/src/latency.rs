@@ -5,6 +5,7 @@
 //! is observed by a change stream, so the time until the client learns of it is included; a
 //! baseline's ends with its call. Books that don't balance are noted with the figures.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ pub struct Latency {
     pub situation: Situation,
     /// Transfers submitted a second; none when one waited for the other.
     pub rate_per_s: Option<f64>,
-    /// So many of them arrive at once, and are one message of Tandem's.
+    /// So many of them arrive at once, as one submission.
     pub together: usize,
     /// At a rate: whether the contender settled as many as arrived. If not, the time that a
     /// transfer takes grows for as long as the load lasts, and the figures say only that.
@@ -110,6 +111,8 @@ pub struct Task<'a> {
     pub size: usize,
     /// The workers.
     pub crew: &'a Crew,
+    /// The most ids of a message; as the library has it, if none.
+    pub ids_per_message: Option<NonZeroUsize>,
 }
 
 /// The observations.
@@ -168,8 +171,7 @@ impl Task<'_> {
     async fn tandem(&self, field: &Field, load: &Arc<Load>) -> Result<Seen, String> {
         tandem::prepare(field, load.accounts).await;
         let mut workers = self.contender.crew(self.crew).start(field).await;
-        let together = self.arrivals.map_or(1, |arrivals| arrivals.together);
-        let submitter = Submitter::new(field, together).await?;
+        let submitter = Submitter::new(field, self.ids_per_message).await?;
         let mut watcher = Watcher::open(field).await?;
         field.settle_down().await;
         let seen = match self.arrivals {

@@ -123,7 +123,8 @@ async fn one(
         Some(row) => row.size,
         None => throughput::uniform_size(bench, contender).await,
     };
-    let task = Task { workload, contender, situation, arrivals, size, crew: &bench.crew };
+    let (crew, ids_per_message) = (&bench.crew, bench.args.ids_per_message);
+    let task = Task { workload, contender, situation, arrivals, size, crew, ids_per_message };
     let field = bench.field(contender).await;
     let ran = task.run(&field, load).await;
     field.finish().await;

@@ -5,6 +5,7 @@
 //! is not accepted, or a transfer's end is not seen for a minute.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,17 +31,23 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// With so many ids in a message; everything that a submission needs is there already.
+    /// With at most so many ids in a message, or as many as the library puts there by itself;
+    /// everything that a submission needs is there already.
     ///
     /// # Errors
     /// When a server is away.
-    pub async fn new(field: &Field, ids_per_message: usize) -> Result<Submitter, String> {
+    pub async fn new(
+        field: &Field,
+        ids_per_message: Option<NonZeroUsize>,
+    ) -> Result<Submitter, String> {
         let servers = &field.world.servers;
-        let config = Config::new(&servers.mongodb_uri, &servers.amqp_url)
+        let mut config = Config::new(&servers.mongodb_uri, &servers.amqp_url)
             .database(&field.world.name)
             .queue_prefix(&field.world.name)
-            .ids_per_message(ids_per_message)
             .name("bench");
+        if let Some(ids) = ids_per_message {
+            config = config.ids_per_message(ids.get());
+        }
         let client = Client::over(field.world.store.clone(), &config);
         let ready = async {
             client.ensure_schema().await?;

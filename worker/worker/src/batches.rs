@@ -274,7 +274,7 @@ mod tests {
         const WIDE: BatchSettings = BatchSettings { ids_max: 1_000, ..SETTINGS };
         let (send, jobs) = mpsc::channel(1_000);
         let mut collector = Collector::new(jobs);
-        for (deliveries, count) in [(1, 200), (2, 20), (1, 5), (3, 2), (0, 1)] {
+        for (deliveries, count) in [(1, 600), (2, 20), (1, 5), (3, 2), (0, 1)] {
             for _ in 0..count {
                 send.send(delivered_before(deliveries, &["one"])).await.expect("room");
             }
@@ -286,6 +286,6 @@ mod tests {
             counts.push(sizes(Some(batch)).into_iter().sum::<usize>());
         }
         let [first, second] = SUSPECTS_TOGETHER;
-        assert_eq!(counts, [first, 200 - first, second, 9, 1, 1, 1, 50]);
+        assert_eq!(counts, [first, 600 - first, second, 9, 1, 1, 1, 50]);
     }
 }

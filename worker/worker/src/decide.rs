@@ -37,7 +37,7 @@ pub const IN_PLACE_MAX: u32 = 6;
 /// How many ids of messages that were delivered before are processed together: after one delivery
 /// that nobody finished, and after two. One of them may have killed its worker, so each death
 /// narrows the circle.
-pub const SUSPECTS_TOGETHER: [usize; 2] = [128, 16];
+pub const SUSPECTS_TOGETHER: [usize; 2] = [512, 16];
 
 const MISSING_DELAY: Duration = Duration::from_secs(1);
 
@@ -355,7 +355,7 @@ mod tests {
     fn what_was_delivered_before_is_processed_with_ever_fewer_others_and_then_alone() {
         let two = message(&["a", "b"]);
         let circles: Vec<_> = (0..5).map(together_max).collect();
-        assert_eq!(circles, [usize::MAX, 128, 16, 1, 1]);
+        assert_eq!(circles, [usize::MAX, 512, 16, 1, 1]);
         for deliveries in 0..3 {
             let counted = Message { deliveries, ..two.clone() };
             assert_eq!(take(Origin::Work, deliveries, &two), process(&counted), "{deliveries}");
