@@ -22,14 +22,18 @@ use crate::submission::{Receipt, Submission};
 /// The most reversals of one original that are looked at.
 const ATTEMPTS_MAX: u32 = 10_000;
 
+/// The most reversals of reversals that are looked at.
+const CHAIN_MAX: usize = 100;
+
 impl Client {
     /// Takes an applied transaction back by a new one with its legs turned round. The receipt is
     /// that of the reversal, with the state of one that was there before. Doing it again changes
     /// nothing.
     ///
     /// # Errors
-    /// [`Error::WrongState`] when there is no effect to take back, [`Error::NotFound`], and when a
-    /// server stays away.
+    /// [`Error::WrongState`] when there is no effect to take back, or its reversal was itself
+    /// reversed: it names the transaction to reverse then. [`Error::NotFound`], and when a server
+    /// stays away.
     pub async fn reverse(&self, id: &str) -> Result<Receipt, Error> {
         self.reverse_from(id, None).await
     }
@@ -63,6 +67,7 @@ impl Client {
             match standing(&existing, id, &body)? {
                 Standing::NextAttempt => {}
                 Standing::Effective(state) => {
+                    self.require_not_taken_back(&reversal).await?;
                     let id: TransactionId = reversal.into();
                     let unpublished = match state.is_final() {
                         true => None,
@@ -74,6 +79,41 @@ impl Client {
         }
         let problem = format!("{ATTEMPTS_MAX} reversals of it were canceled; see why first");
         Err(Error::refused(id, problem))
+    }
+
+    /// An error if a reversal was itself reversed, so that the original has its effect again.
+    async fn require_not_taken_back(&self, reversal: &str) -> Result<(), Error> {
+        let mut chain = vec![reversal.to_owned()];
+        while let Some(next) = self.effective_reversal(&chain[chain.len() - 1]).await? {
+            if chain.len() == CHAIN_MAX {
+                let problem = format!("{CHAIN_MAX} reversals reverse each other; see why first");
+                return Err(Error::refused(reversal, problem));
+            }
+            chain.push(next);
+        }
+        if !chain.len().is_multiple_of(2) {
+            return Ok(());
+        }
+        // Whoever is told this takes the last one back.
+        let last = chain.pop().expect("there is one");
+        let document =
+            self.transaction(&last).await?.ok_or_else(|| Error::no_transaction(&last))?;
+        let problem = "takes an earlier reversal back, so what that reversed has its effect again";
+        Err(Error::WrongState { id: last, state: state_of(&document)?, problem })
+    }
+
+    /// The id of the reversal that takes a transaction back, or is about to.
+    async fn effective_reversal(&self, id: &str) -> Result<Option<String>, Error> {
+        let ids = self.known_ids().await?;
+        for attempt in 1..=ATTEMPTS_MAX {
+            let reversal = ids.of_reversal(reversal_id(id, attempt));
+            let Some(existing) = self.transaction(&reversal).await? else { return Ok(None) };
+            let is_of_it = existing.get_str("reverses").ok() == Some(id);
+            if is_of_it && state_of(&existing)? != State::Canceled {
+                return Ok(Some(reversal));
+            }
+        }
+        Ok(None)
     }
 
     async fn reversed(&self, id: &str) -> Result<Body, Error> {

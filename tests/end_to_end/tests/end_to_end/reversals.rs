@@ -99,3 +99,25 @@ async fn what_had_no_effect_is_not_reversed() {
     drop(worker);
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_reversal_that_was_itself_reversed_is_told_with_the_one_to_reverse_now() {
+    let (world, worker) = world().await;
+    world.submit(&[transfer("t", "a", "b", 40)], 1).await;
+    world.wait_final(s(30)).await;
+    world.producer(&["reverse", "t", "--wait"]).await.expect_success();
+    world.producer(&["reverse", "reverse:t", "--wait"]).await.expect_success();
+    assert_balances(&world, 60, 40, 0).await;
+    let told = world.producer(&["reverse", "t", "--wait"]).await;
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let remedy = "\n  producer reverse reverse:reverse:t\n";
+    assert!(told.stderr.contains(remedy), "{}", told.stderr);
+    world.producer(&["reverse", "reverse:reverse:t", "--wait"]).await.expect_success();
+    assert_balances(&world, 100, 0, 0).await;
+    let known = world.producer(&["reverse", "t", "--wait"]).await.expect_success();
+    assert!(known.stdout.contains("already reversed"), "{}", known.stdout);
+    assert_balances(&world, 100, 0, 0).await;
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
