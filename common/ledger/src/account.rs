@@ -20,6 +20,7 @@ use strum::{EnumCount, VariantArray};
 use crate::amount::Amount;
 use crate::limits::{self, NAME_BYTES_MAX, echo};
 use crate::transaction::{AccountId, Reason, ReasonCode, TransactionId, pick_first};
+use crate::visible::other_form;
 
 /// Whether an account takes new postings. Undo and settle ignore it: held money must go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
@@ -245,7 +246,14 @@ impl Account {
 /// The refusal of an account that is not there.
 #[must_use]
 pub fn missing(id: &str) -> Reason {
-    Reason::new(ReasonCode::AccountNotFound, format!("account {:?} does not exist", echo(id)))
+    let plain = match other_form(id) {
+        Some(form) if !form.is_empty() => {
+            format!("; it has characters that nobody sees, and looks like {:?}", echo(&form))
+        }
+        Some(_) | None => String::new(),
+    };
+    let message = format!("account {:?} does not exist{plain}", echo(id));
+    Reason::new(ReasonCode::AccountNotFound, message)
 }
 
 /// The refusal of an account whose document breaks the schema.

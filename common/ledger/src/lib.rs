@@ -14,6 +14,7 @@ pub mod netting;
 pub mod retry;
 pub mod transaction;
 pub mod uri;
+pub mod visible;
 
 pub use self::ledger::{
     AccountRead, BYTES_MAX, CALL_IDS_MAX, CONFIRMED_ATTEMPTS, Cancelation, Claim, Claimed, Commit,

@@ -8,6 +8,7 @@
 
 use layout::{IdKind, Layout};
 use ledger::account::Account;
+use ledger::visible;
 
 use crate::client::Client;
 use crate::error::Error;
@@ -94,9 +95,12 @@ impl Ids {
     /// The account as the schema wants it.
     ///
     /// # Errors
-    /// Where its id is of another kind.
+    /// Where its id is of another kind, or looks like that of another account.
     pub(crate) fn fit_account(&self, mut account: Account) -> Result<Account, Error> {
         check("account", self.accounts, &account.id)?;
+        if let Some(problem) = visible::problem(&account.id) {
+            return Err(Error::invalid("account", problem));
+        }
         account.currency = account.currency.or_else(|| self.currency.clone());
         Ok(account)
     }

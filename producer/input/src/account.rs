@@ -2,6 +2,7 @@
 
 use ledger::account::{Account, Status};
 use ledger::limits::echo;
+use ledger::visible;
 
 use super::record::{Kind, Record, amount};
 use super::{Flaw, name};
@@ -12,12 +13,17 @@ use super::{Flaw, name};
 /// Names the field.
 pub fn parse(mut record: Record, kind: Kind) -> Result<Account, Flaw> {
     let id = name("account", record.required("account")?)?;
+    if let Some(problem) = visible::problem(&id) {
+        return Err(Flaw::of("account", problem));
+    }
     let balance =
         record.amount("balance", kind)?.ok_or_else(|| Flaw::of("balance", "is missing"))?;
     let mut account = Account::new(&id, balance);
     match record.take("floor") {
         None => {}
-        Some(floor) if floor.as_str() == Some("none") => account.floor = None,
+        Some(floor) if floor.as_str().is_some_and(|it| it.eq_ignore_ascii_case("none")) => {
+            account.floor = None;
+        }
         Some(floor) => {
             let floor =
                 amount(&floor, kind).map_err(|error| Flaw::of("floor", error.to_string()))?;
@@ -30,7 +36,7 @@ pub fn parse(mut record: Record, kind: Kind) -> Result<Account, Flaw> {
     account.currency =
         record.text("currency")?.map(|currency| name("currency", currency)).transpose()?;
     if let Some(status) = record.text("status")? {
-        account.status = Status::parse(&status).ok_or_else(|| {
+        account.status = Status::parse(&status.to_ascii_lowercase()).ok_or_else(|| {
             Flaw::of("status", format!("{:?} is not open, frozen or closed", echo(&status)))
         })?;
     }
@@ -82,6 +88,7 @@ mod tests {
         for (line, expected) in [
             (r#"{"balance":1}"#, "account: is missing"),
             (r#"{"account":"a"}"#, "balance: is missing"),
+            (r#"{"account":"bob ","balance":1}"#, "account: \"bob \" has blanks"),
             (r#"{"account":"a","balance":-1}"#, "balance: -1 is below the floor 0"),
             (r#"{"account":"a","balance":1,"floor":"x"}"#, "floor: "),
             (r#"{"account":"a","balance":1,"floor":"-1.5"}"#, "floor: -1.5 and the balance"),
