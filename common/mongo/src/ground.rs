@@ -21,7 +21,8 @@ use mongodb::bson::{Bson, Document};
 use super::definitions::made_by_tandem;
 use super::index::Index;
 use super::names::{
-    ACCOUNTS, COLLECTIONS, EVENTS, NOTES, ORDER, REQUESTS, SETTINGS, SUMS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, COLLECTIONS, EVENTS, FILES, NOTES, ORDER, REQUESTS, SETTINGS, SUMS, TRANSACTIONS,
+    WORKERS,
 };
 use super::seen_index::SeenIndex;
 use super::shell;
@@ -188,6 +189,7 @@ fn written(collection: &str) -> Written {
             (&["latency", "alone"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"])
         }
         REQUESTS => (&["accepted"], &["_id", "kind", "key", "submittedBy", "content", "version"]),
+        FILES => (&["batches"], &["_id", "kind", "rows", "at"]),
         SETTINGS => (&["features", "acceptedIndexes"], &["_id", "kind", "protocol", "complete"]),
         _ => (&[], &[]),
     };

@@ -13,6 +13,7 @@ mod due;
 mod duplicate;
 mod ending;
 mod fault;
+mod files;
 mod findings;
 mod ground;
 mod holds;
@@ -84,6 +85,7 @@ pub use compare::Unneeded;
 pub use definitions::is_marked as is_tandems_validator;
 pub use due::{Due, DueNote, Source};
 pub use fault::{code_of, of_error as fault_of, of_query as query_failed};
+pub use files::SubmittedFile;
 pub use findings::{Finding, Lack};
 pub use ground::{Harm, How, Why};
 pub use in_session::InSession;
@@ -94,8 +96,8 @@ pub use lines::{
 };
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS,
-    SETTINGS, SUMS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS,
+    REQUESTS, SETTINGS, SUMS, TRANSACTIONS, WORKERS,
 };
 pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};

@@ -22,14 +22,16 @@ pub const NOTES: &str = "tandem.parked";
 pub const WORKERS: &str = "tandem.workers";
 /// The collection of arrays that came under an idempotency key.
 pub const REQUESTS: &str = "tandem.requests";
+/// The collection of files that were submitted.
+pub const FILES: &str = "tandem.files";
 /// The collection of how far sweepers have come.
 pub const PROGRESS: &str = "tandem.progress";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
 
-/// All collections of a ledger. Those of notes, due events, requests, settings and progress have no
-/// definition.
-pub(super) const COLLECTIONS: [&str; 11] = [
+/// All collections of a ledger. Those of notes, due events, requests, files, settings and progress
+/// have no definition.
+pub(super) const COLLECTIONS: [&str; 12] = [
     ACCOUNTS,
     TRANSACTIONS,
     JOURNAL,
@@ -40,6 +42,7 @@ pub(super) const COLLECTIONS: [&str; 11] = [
     SETTINGS,
     WORKERS,
     REQUESTS,
+    FILES,
     PROGRESS,
 ];
 

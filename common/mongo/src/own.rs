@@ -12,7 +12,9 @@ use ledger::{Fault, LedgerError};
 use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::Store;
-use super::names::{EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS};
+use super::names::{
+    EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS,
+};
 use super::raw::{RawId, number, shown};
 
 /// No more foreign documents of one collection are counted.
@@ -34,12 +36,14 @@ pub(super) const DUE_EVENTS: Own = Own { collection: EVENTS, kind: "tandem-due-e
 pub(super) const PARKED_NOTE: Own = Own { collection: NOTES, kind: "tandem-parked-transaction" };
 pub(super) const WORKER: Own = Own { collection: WORKERS, kind: "tandem-worker" };
 pub(super) const REQUEST: Own = Own { collection: REQUESTS, kind: "tandem-request" };
+pub(super) const FILE: Own = Own { collection: FILES, kind: "tandem-file" };
 pub(super) const SWEEP_PROGRESS: Own = Own { collection: PROGRESS, kind: "tandem-progress" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
 
 /// Those of which all documents may be looked at: the journal, its order and its sums may have
 /// millions.
-const ALL: [Own; 6] = [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, SWEEP_PROGRESS, LEDGER_SETTINGS];
+const ALL: [Own; 7] =
+    [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, FILE, SWEEP_PROGRESS, LEDGER_SETTINGS];
 
 impl Own {
     /// The condition on the field `kind`. A list matches where one of its elements does, so lists

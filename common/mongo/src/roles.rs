@@ -8,8 +8,8 @@
 use mongodb::bson::{Document, doc};
 
 use super::names::{
-    ACCOUNTS, EVENTS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, TRANSACTIONS,
-    WORKERS,
+    ACCOUNTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS,
+    TRANSACTIONS, WORKERS,
 };
 use super::not_ready::NotReady;
 use super::{Store, fault, shell};
@@ -61,9 +61,10 @@ pub(super) const OF_A_WORKER: [Privilege; 10] = [
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
-const OF_A_PRODUCER: [Privilege; 8] = [
+const OF_A_PRODUCER: [Privilege; 9] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, Insert]),
+    (FILES, &[Find, Insert, Update]),
     (JOURNAL, &[Find]),
     (ORDER, &[Find]),
     (SUMS, &[Find]),

@@ -114,7 +114,14 @@ impl Received {
         match DateTime::parse_rfc3339_str(text) {
             Ok(moment) => Ok(Some(moment.to_system_time())),
             Err(_) => {
-                let problem = format!("{:?} is not a moment like 2026-11-01T00:00:00Z", echo(text));
+                // An address has a blank in place of a plus sign that was not escaped.
+                let plus = text.replace(' ', "+");
+                let hint = match DateTime::parse_rfc3339_str(&plus) {
+                    Ok(_) => "; in an address, write %2B for the plus sign",
+                    Err(_) => "",
+                };
+                let problem =
+                    format!("{:?} is not a moment like 2026-11-01T00:00:00Z{hint}", echo(text));
                 Err(Problem::invalid(name, problem))
             }
         }

@@ -12,7 +12,7 @@ pub(crate) fn moment(text: &str) -> Result<SystemTime, String> {
     if let Ok(age) = humantime::parse_duration(text) {
         return SystemTime::now().checked_sub(age).ok_or_else(|| "is too long ago".to_owned());
     }
-    humantime::parse_rfc3339(text).map_err(|_| {
+    DateTime::parse_rfc3339_str(text).map(DateTime::to_system_time).map_err(|_| {
         "must be a moment like 2026-11-01T00:00:00Z, or a time like 90s, 30m, 12h, 7d".to_owned()
     })
 }
@@ -38,6 +38,18 @@ pub(crate) fn later(text: &str) -> Result<DateTime, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_of_the_past_is_named_in_any_zone_or_is_a_time_that_has_passed() {
+        let named = |text| DateTime::from_system_time(moment(text).expect(text)).timestamp_millis();
+        assert_eq!(named("2026-11-01T00:00:00Z"), 1_793_491_200_000);
+        assert_eq!(named("2026-11-01T01:00:00.250+01:00"), 1_793_491_200_250);
+        let passed = DateTime::now().timestamp_millis() - named("15m");
+        assert!((900_000..960_000).contains(&passed), "{passed}");
+        for wrong in ["+15m", "tomorrow", "2026-11-01", ""] {
+            assert!(moment(wrong).expect_err(wrong).contains("30m"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_moment_to_come_is_named_or_is_a_time_from_now() {

@@ -30,6 +30,7 @@ mod differences;
 mod ended;
 mod equal;
 mod error;
+mod files;
 mod group;
 mod history;
 mod hold;
@@ -77,7 +78,7 @@ pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 #[doc(hidden)]
 pub use listening::Listening;
 pub use listing::Listing;
-pub use mongo::{Inspection, Listed, ParkedEntry, Slowing};
+pub use mongo::{Inspection, Listed, ParkedEntry, Slowing, SubmittedFile};
 /// The driver, of the version whose sessions [`Client::submit_in`] takes.
 pub use mongodb;
 pub use observe::Tracing;

@@ -89,6 +89,28 @@ impl Client {
         Account::from_raw(&document).map_err(told)
     }
 
+    /// Reads accounts by their names; those that there are, each with its content or what is wrong
+    /// with it.
+    ///
+    /// # Errors
+    /// When the server stays away.
+    pub async fn accounts_named(
+        &self,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Result<Account, String>>, Error> {
+        let read = || self.store().documents("accounts", ACCOUNTS, ids, Fields::OfAnAccount);
+        let found = self.insist(read).await?;
+        let account = |document: &RawDocumentBuf| {
+            let read = Account::from_raw(document);
+            let id = match &read {
+                Ok(account) => account.id.to_string(),
+                Err(_) => document.get_str("_id").ok()?.to_owned(),
+            };
+            Some((id, read.map_err(|problem| self.wrong_with_account(problem))))
+        };
+        Ok(found.iter().filter_map(account).collect())
+    }
+
     /// What is wrong with an account's document, as its owner calls the fields.
     #[must_use]
     pub fn wrong_with_account(&self, problem: String) -> String {

@@ -90,6 +90,37 @@ fn sorted_value(value: Bson) -> Bson {
     }
 }
 
+/// A digest of many texts that does not depend on their order, in memory of a fixed size: the sum
+/// of their digests.
+#[derive(Debug, Default)]
+pub struct Multiset {
+    count: u64,
+    sum: [u64; 4],
+}
+
+impl Multiset {
+    /// One more.
+    pub fn add(&mut self, text: &[u8]) {
+        self.count += 1;
+        let digest = Sha256::digest(text);
+        let mut carried = false;
+        for (limb, bytes) in self.sum.iter_mut().zip(digest.chunks_exact(8)) {
+            let added = bytes.iter().rev().fold(0, |all, byte| (all << 8) | u64::from(*byte));
+            let (sum, over) = limb.overflowing_add(added);
+            let (sum, again) = sum.overflowing_add(u64::from(carried));
+            (*limb, carried) = (sum, over || again);
+        }
+    }
+
+    /// The digest of all.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        let mut all = Sha256::new().chain_update(self.count.to_le_bytes());
+        self.sum.iter().for_each(|limb| all.update(limb.to_le_bytes()));
+        all.finalize().into()
+    }
+}
+
 /// The contents that occur more than once, sorted: only their rows have to be counted.
 pub fn repeated(mut digests: Vec<ContentDigest>) -> Vec<ContentDigest> {
     digests.sort_unstable();
@@ -182,6 +213,21 @@ mod tests {
         digests.sort_unstable();
         digests.dedup();
         assert_eq!(digests.len(), lines.len());
+    }
+
+    #[test]
+    fn a_digest_of_many_depends_on_what_they_are_and_how_often_not_on_their_order() {
+        let digest = |texts: &[&str]| {
+            let mut all = Multiset::default();
+            texts.iter().for_each(|text| all.add(text.as_bytes()));
+            all.digest()
+        };
+        let all = digest(&["a", "b", "b", "c"]);
+        assert_eq!(all, digest(&["b", "c", "a", "b"]));
+        for other in [&["a", "b", "c"][..], &["a", "b", "b", "c", "c"], &["a", "b", "b", "d"], &[]]
+        {
+            assert_ne!(all, digest(other), "{other:?}");
+        }
     }
 
     #[test]

@@ -6,10 +6,14 @@ use bson::DateTime;
 use ledger::amount::{Amount, AmountError};
 use ledger::limits::echo;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Flaw;
+use super::files::{Column, Columns, RESULT_COLUMNS, RESULT_ROW};
 use super::unique::Unique;
+
+/// The field of a transfer that says what it is for.
+const METADATA: &str = "metadata";
 
 /// The fields of a row. An empty CSV cell is no field.
 #[derive(Debug, Default, PartialEq)]
@@ -22,18 +26,83 @@ impl Record {
     ///
     /// # Errors
     /// When its cells do not match the header's.
-    pub fn from_cells(header: &[String], cells: Vec<String>) -> Result<Record, Flaw> {
+    pub fn from_cells(header: &[Column], cells: Vec<String>) -> Result<Record, Flaw> {
         if header.len() != cells.len() {
             let (cells, header) = (cells.len(), header.len());
             return Err(Flaw::whole(format!("has {cells} fields, the header has {header}")));
         }
-        let fields = header
-            .iter()
-            .zip(cells)
-            .filter(|(_, cell)| !cell.is_empty())
-            .map(|(name, cell)| (name.clone(), Value::String(cell)))
-            .collect();
-        Ok(Record { fields })
+        let mut record = Record::default();
+        for (column, cell) in header.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+            record.put(column, Value::String(cell))?;
+        }
+        Ok(record)
+    }
+
+    /// Adds a field, as its column says.
+    fn put(&mut self, column: &Column, value: Value) -> Result<(), Flaw> {
+        let name = match column {
+            Column::Ignored => return Ok(()),
+            Column::Nameless => {
+                let cell = value.as_str().unwrap_or_default();
+                let problem = format!("{:?} stands in a column without a name", echo(cell));
+                return Err(Flaw::whole(problem));
+            }
+            Column::Field(name) => {
+                self.fields.push((name.clone(), value));
+                return Ok(());
+            }
+            Column::Metadata(name) => name,
+        };
+        let at = match self.fields.iter().position(|(field, _)| field == METADATA) {
+            Some(at) => at,
+            None => {
+                self.fields.push((METADATA.to_owned(), Value::Object(Map::new())));
+                self.fields.len() - 1
+            }
+        };
+        if self.fields[at].1.is_null() {
+            self.fields[at].1 = Value::Object(Map::new());
+        }
+        let Value::Object(metadata) = &mut self.fields[at].1 else {
+            return Err(Flaw::of(METADATA, "is not an object"));
+        };
+        match metadata.insert(name.clone(), value) {
+            None => Ok(()),
+            Some(_) => Err(Flaw::of(format!("{METADATA}.{}", echo(name)), "is given twice")),
+        }
+    }
+
+    /// A line of a JSON-lines file, whose names the user may have explained.
+    ///
+    /// # Errors
+    /// When it is not an object of these fields.
+    pub(crate) fn from_json_line(
+        line: &str,
+        known: &[&str],
+        columns: &Columns,
+    ) -> Result<Record, Flaw> {
+        let fields = of_results(object(line)?);
+        if *columns == Columns::default() {
+            return Record::of(fields, known);
+        }
+        let mut own = Vec::with_capacity(fields.len());
+        let mut named = Vec::new();
+        for (name, value) in fields {
+            match columns.role(&name).map_err(|problem| Flaw::of(echo(&name), problem))? {
+                None => own.push((name, value)),
+                Some(column) => named.push((column, value)),
+            }
+        }
+        let mut record = Record::of(own, known)?;
+        for (column, value) in named {
+            if let Column::Field(name) = &column
+                && record.names(name)
+            {
+                return Err(Flaw::of(name.clone(), "is given twice"));
+            }
+            record.put(&column, value)?;
+        }
+        Ok(record)
     }
 
     /// A line of a JSON-lines file, or any other text of one object.
@@ -41,12 +110,7 @@ impl Record {
     /// # Errors
     /// When it is not an object of these fields.
     pub fn from_json(line: &str, known: &[&str]) -> Result<Record, Flaw> {
-        let mut deserializer = serde_json::Deserializer::from_str(line);
-        let fields = deserializer
-            .deserialize_map(Fields)
-            .and_then(|fields| deserializer.end().map(|()| fields))
-            .map_err(|error| Flaw::whole(format!("is not a JSON object: {}", located(&error))))?;
-        Record::of(fields, known)
+        Record::of(object(line)?, known)
     }
 
     /// An object of JSON that was read already.
@@ -120,8 +184,9 @@ impl Record {
         match self.take(name) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(flag),
-            Some(Value::String(text)) if text == "true" => Ok(true),
-            Some(Value::String(text)) if text == "false" => Ok(false),
+            // Spreadsheets write both in capitals.
+            Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
             Some(other) => {
                 let other = other.to_string();
                 let problem = format!("{} is not true or false; write one of them", echo(&other));
@@ -197,6 +262,35 @@ pub(super) fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
             Err(AmountError::NotANumber(echo(&value.to_string()).into_owned()))
         }
+    }
+}
+
+/// The fields of a text that is one object.
+fn object(text: &str) -> Result<Vec<(String, Value)>, Flaw> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer
+        .deserialize_map(Fields)
+        .and_then(|fields| deserializer.end().map(|()| fields))
+        .map_err(|error| Flaw::whole(format!("is not a JSON object: {}", located(&error))))
+}
+
+/// The fields of a line of JSON, or of the row that a line of results is about; none if it is no
+/// object, or names a field twice.
+#[must_use]
+pub fn json_row(line: &str) -> Option<Map<String, Value>> {
+    let fields = of_results(object(line).ok()?);
+    let mut row = Map::with_capacity(fields.len());
+    fields.into_iter().all(|(name, value)| row.insert(name, value).is_none()).then_some(row)
+}
+
+/// Of a line of results, the row that it is about.
+fn of_results(mut fields: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    let is_result = fields.len() == RESULT_COLUMNS.len() + 1
+        && RESULT_COLUMNS.iter().all(|name| fields.iter().any(|(field, _)| field == name));
+    let row = fields.iter().position(|(field, value)| field == RESULT_ROW && value.is_object());
+    match row.filter(|_| is_result).map(|at| fields.swap_remove(at).1) {
+        Some(Value::Object(row)) => row.into_iter().collect(),
+        _ => fields,
     }
 }
 
@@ -299,6 +393,9 @@ mod tests {
         ] {
             assert_eq!(flag(line), Ok(expected), "{line}");
         }
+        for line in [r#"{"is":"TRUE"}"#, r#"{"is":"False"}"#] {
+            assert_eq!(flag(line), Ok(line.contains("TRUE")), "{line}");
+        }
         for line in [r#"{"is":"yes"}"#, r#"{"is":1}"#] {
             let error = flag(line).expect_err(line).to_string();
             assert!(error.contains("is not true or false"), "{error}");
@@ -307,7 +404,7 @@ mod tests {
 
     #[test]
     fn empty_cells_and_nulls_are_no_fields() {
-        let header = ["id".to_owned(), "value".to_owned()];
+        let header = ["id", "value"].map(|name| Column::Field(name.to_owned()));
         let mut record =
             Record::from_cells(&header, vec![String::new(), "1".to_owned()]).expect("two cells");
         assert_eq!(record.text("id"), Ok(None));

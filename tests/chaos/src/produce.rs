@@ -241,7 +241,7 @@ mod tests {
     fn what_was_told_is_read_from_the_results() {
         let line = |outcome: &str, reason: &str| {
             format!(
-                r#"{{"line":1,"id":"t","outcome":"{outcome}","reason":"{reason}","message":""}}"#
+                r#"{{"line":1,"transaction":"t","outcome":"{outcome}","reason":"{reason}","message":""}}"#
             )
         };
         assert_eq!(Told::parse(&line("submitted", "")), Ok(Told::Submitted));

@@ -9,7 +9,7 @@ use input::files::{ACCOUNTS, Input, parse_account};
 use super::{ImportArgs, REPEAT_OPENING};
 use crate::context::Context;
 use crate::exit::Error;
-use crate::files::{check, require_valid};
+use crate::files::{check, require_expected, require_sound, require_valid};
 
 /// Accounts of one insert.
 const CHUNK: usize = 1_000;
@@ -45,9 +45,12 @@ impl fmt::Display for Imported {
 /// When the file is bad, or the server stays away. Conflicts are in the answer.
 pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Error> {
     let kind = Kind::from_flag(args.decimal);
-    let input = Input::open(&args.file, args.format, ACCOUNTS)?;
+    let reading = &args.reading;
+    let input = Input::open(&args.file, reading.format, ACCOUNTS, reading.columns())?;
     let checked = check(&input, &context.console, |record| parse_account(record, kind))?;
-    require_valid(&checked, args.skip_invalid, &context.console)?;
+    require_valid(&checked, reading.skip_invalid, &context.console)?;
+    require_sound(&checked, reading, &context.console)?;
+    require_expected(&checked, reading)?;
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
 

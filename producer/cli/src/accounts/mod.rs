@@ -24,9 +24,9 @@ use input::{Kind, Record, parse_account};
 
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::format;
+use crate::files::ReadArgs;
 use crate::listing::print_all;
-use input::files::{ACCOUNTS, Format};
+use input::files::{ACCOUNTS, Column};
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
@@ -114,12 +114,8 @@ impl From<StatusArg> for Status {
 pub struct ImportArgs {
     /// The file, or - for standard input
     pub file: String,
-    /// The file's format; default: by its extension, else by its first character
-    #[arg(long, value_parser = format())]
-    pub format: Option<Format>,
-    /// Leave invalid rows out instead of refusing the file
-    #[arg(long)]
-    pub skip_invalid: bool,
+    #[command(flatten)]
+    pub reading: ReadArgs,
     /// Read amounts as decimals, even without a point
     #[arg(long)]
     pub decimal: bool,
@@ -193,7 +189,8 @@ pub async fn create(
     args: &CreateArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let header: Vec<String> = ACCOUNTS.columns.iter().map(ToString::to_string).collect();
+    let header = ACCOUNTS.columns.iter().map(|name| Column::Field((*name).to_owned()));
+    let header: Vec<Column> = header.collect();
     let status = Status::from(args.status).as_str().to_owned();
     let currency = args.currency.clone().unwrap_or_default();
     let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];

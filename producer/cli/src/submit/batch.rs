@@ -60,6 +60,14 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// The id of a row that has no content yet: `<batch>-line-<line>`.
+    pub(super) fn id_of_line(&self, line: u32) -> String {
+        let batch = Sha256::digest(self.0.as_bytes());
+        format!("{}-line-{line}", hex(&batch[..6]))
+    }
+}
+
 impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

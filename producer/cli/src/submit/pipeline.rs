@@ -1,15 +1,17 @@
 //! The second pass: rows → inserted → published.
 //!
 //! A thread reads the file while chunks are submitted, two at a time, so that one chunk is inserted
-//! while the chunk before it is published.
+//! while the chunk before it is published. With `--in-order`, `in_order` says which rows go together.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use client::{Client, Error as E, Receipt, Submission, TransactionId};
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::SubmitArgs;
+use super::in_order::{self, Stopped};
 use super::rows::{Placed, Transfers};
 use crate::console::Progress;
 use crate::context::Context;
@@ -26,8 +28,8 @@ const UNDERWAY_MAX: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum RowOutcome {
-    /// It was left out.
-    Invalid,
+    /// It was left out, because it is invalid or because of an earlier row.
+    None,
     /// Inserted and published.
     Submitted,
     /// Known with the same content.
@@ -51,7 +53,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn total(self) -> u64 {
+    /// All rows that were submitted, or could not be.
+    pub fn total(self) -> u64 {
         self.submitted + self.unchanged + self.conflicts + self.keys_in_use + self.refused
     }
 }
@@ -63,6 +66,8 @@ pub(super) struct Progressed {
     pub outcomes: Vec<RowOutcome>,
     /// Every known id, when they are to be followed.
     pub pending: Pending,
+    /// Why the last rows were not submitted, if they were not.
+    pub stopped: Option<Stopped>,
 }
 
 /// Submits every valid row.
@@ -73,6 +78,7 @@ pub(super) async fn run(
     context: &Context,
     transfers: &Arc<Transfers>,
     args: &SubmitArgs,
+    deadline: Option<Instant>,
 ) -> Result<Progressed, Error> {
     let (chunks_in, chunks) = channel(WAITING_MAX);
     let reader = transfers.clone();
@@ -82,7 +88,7 @@ pub(super) async fn run(
         // The chunks before this one are submitted meanwhile.
         read.map_err(Error::after_a_write)
     };
-    let submitting = submit_chunks(context, transfers, args, chunks);
+    let submitting = submit_chunks(context, transfers, args, deadline, chunks);
     let (progressed, ()) = tokio::try_join!(submitting, reading)?;
     Ok(progressed)
 }
@@ -91,6 +97,7 @@ async fn submit_chunks(
     context: &Context,
     transfers: &Transfers,
     args: &SubmitArgs,
+    deadline: Option<Instant>,
     mut chunks: Receiver<Vec<Placed>>,
 ) -> Result<Progressed, Error> {
     let rows = transfers.checked().rows;
@@ -103,10 +110,17 @@ async fn submit_chunks(
         progress,
         done: Progressed {
             counts: Counts::default(),
-            outcomes: vec![RowOutcome::Invalid; rows],
+            outcomes: vec![RowOutcome::None; rows],
             pending: Pending::default(),
+            stopped: None,
         },
     };
+    if args.in_order {
+        let (client, stops) = (&context.client, args.stop_at_refusal);
+        let stopped = in_order::run(&mut stage, chunks, client, stops, deadline).await?;
+        stage.done.stopped = stopped;
+        return Ok(stage.done);
+    }
     let chunks = stream::poll_fn(move |task| chunks.poll_recv(task));
     let submitted = chunks.map(|chunk| submit(&context.client, chunk)).buffered(UNDERWAY_MAX);
     let mut submitted = std::pin::pin!(submitted);
@@ -117,15 +131,19 @@ async fn submit_chunks(
 }
 
 /// The position of an order in the file, and its id.
-struct Place {
-    line: u32,
-    ordinal: usize,
+pub(super) struct Place {
+    pub line: u32,
+    pub ordinal: usize,
     id: TransactionId,
 }
 
-async fn submit(client: &Client, chunk: Vec<Placed>) -> (Vec<Place>, Vec<Result<Receipt, E>>) {
+/// Submits rows together; the answers are in their order.
+pub(super) async fn submit(
+    client: &Client,
+    chunk: Vec<Placed>,
+) -> (Vec<Place>, Vec<Result<Receipt, E>>) {
     let place = |placed: &Placed| {
-        let Placed { line, ordinal, order } = placed;
+        let Placed { line, ordinal, order, .. } = placed;
         Place { line: *line, ordinal: *ordinal, id: order.id.clone() }
     };
     let places = chunk.iter().map(place).collect();
@@ -133,7 +151,8 @@ async fn submit(client: &Client, chunk: Vec<Placed>) -> (Vec<Place>, Vec<Result<
     (places, client.submit_all(submissions).await)
 }
 
-struct Submitting<'a> {
+/// A file that is being submitted.
+pub(super) struct Submitting<'a> {
     transfers: &'a Transfers,
     context: &'a Context,
     args: &'a SubmitArgs,
@@ -146,7 +165,7 @@ impl Submitting<'_> {
     ///
     /// # Errors
     /// When a server stays away; that is no fault of a row.
-    fn take_in(
+    pub fn take_in(
         &mut self,
         places: Vec<Place>,
         results: Vec<Result<Receipt, E>>,
@@ -217,12 +236,16 @@ impl Submitting<'_> {
         }
     }
 
+    /// Tells something of a line.
+    pub fn note(&self, line: u32, told: &str) {
+        self.context.console.note(format!("{}:{line}: {told}", self.transfers.name()));
+    }
+
     fn complain(&self, place: &Place, problem: &str) {
         let Counts { conflicts, keys_in_use, refused, .. } = self.done.counts;
         let told = conflicts + keys_in_use + refused;
         if told <= SHOWN_MAX as u64 {
-            let (file, Place { line, id, .. }) = (self.transfers.name(), place);
-            self.context.console.note(format!("{file}:{line}: id {id:?}: {problem}"));
+            self.note(place.line, &format!("id {:?}: {problem}", place.id));
         }
     }
 }

@@ -6,9 +6,12 @@
 use std::sync::Arc;
 
 use client::{Body, Ids, Order};
-use input::Defaults;
 use input::content::Occurrences;
-use input::files::{Checked, Identity, Input, Parsed, Rows, TRANSFERS, parse_transfer};
+use input::files::{
+    Checked, Columns, Header, Identity, Input, Parsed, Rows, TRANSFERS, parse_transfer,
+};
+use input::{Defaults, Kind};
+use ledger::limits::NAME_BYTES_MAX;
 use tokio::sync::mpsc::Sender;
 
 use super::SubmitArgs;
@@ -16,6 +19,9 @@ use super::batch::Batch;
 use crate::context::Context;
 use crate::exit::Error;
 use crate::files::check;
+
+/// What stands in the id of a row that is submitted again after it was refused, before its number.
+const AGAIN: &str = "/again-";
 
 /// The most rows of one insert.
 const CHUNK_ROWS: usize = 1_000;
@@ -38,6 +44,8 @@ pub(super) struct Read {
     pub line: u32,
     /// Its length in bytes.
     pub bytes: usize,
+    /// As it stands in the file.
+    pub text: String,
     /// The order, or why the row is invalid.
     pub order: Result<Order, String>,
 }
@@ -56,21 +64,23 @@ pub(super) struct Placed {
     pub line: u32,
     /// Its position among all rows, from 0.
     pub ordinal: usize,
+    /// Its length in bytes.
+    pub bytes: usize,
     /// The order.
     pub order: Order,
 }
 
 impl Transfers {
     /// Opens and checks a file, in a thread of its own: reading standard input may block for long.
-    pub async fn open(
-        context: &Context,
-        args: &SubmitArgs,
-        defaults: Defaults,
-    ) -> Result<Transfers, Error> {
-        let (console, file, format) = (context.console.clone(), args.file.clone(), args.format);
-        let batch = args.batch.clone();
+    pub async fn open(context: &Context, args: &SubmitArgs) -> Result<Transfers, Error> {
+        let defaults =
+            Defaults { currency: args.currency.clone(), kind: Kind::from_flag(args.decimal) };
+        let (console, file) = (context.console.clone(), args.file.clone());
+        let (format, batch) = (args.reading.format, args.batch.clone());
+        let metadata = args.metadata_columns.iter().flat_map(|names| names.0.clone()).collect();
+        let columns = Columns { metadata, ..args.reading.columns() };
         let opening = tokio::task::spawn_blocking(move || {
-            let input = Input::open(&file, format, TRANSFERS)?;
+            let input = Input::open(&file, format, TRANSFERS, columns)?;
             let checked = check(&input, &console, |record| parse_transfer(record, &defaults))?;
             let batch = batch.unwrap_or_else(|| Batch::of_file(&checked.digest));
             Ok(Transfers { input, checked, defaults, ids: Ids::default(), batch })
@@ -98,6 +108,23 @@ impl Transfers {
         self.input.name()
     }
 
+    /// The id of an invalid row that has none of its own, for the time when it is corrected: it does
+    /// not depend on what the row says then. None where Tandem makes no ids.
+    pub fn id_of_line(&self, line: u32) -> Option<String> {
+        self.ids.made(self.batch.id_of_line(line)).ok()
+    }
+
+    /// The first line, if it is a CSV file.
+    pub fn header(&self) -> Result<Option<Header>, Error> {
+        Ok(self.input.rows()?.header().cloned())
+    }
+
+    /// The id of a row that is submitted once more after it was refused.
+    /// None where Tandem makes no ids, or it would be too long.
+    pub fn next_id(&self, id: &str) -> Option<String> {
+        self.ids.made(numbered_on(id)).ok().filter(|id| id.len() <= NAME_BYTES_MAX)
+    }
+
     /// The batch, if ids were derived from it: if a valid row has no id of its own.
     pub fn batch(&self) -> Option<&Batch> {
         (self.checked.without_key > 0).then_some(&self.batch)
@@ -114,10 +141,10 @@ impl Transfers {
         let mut orders = self.orders()?;
         let (mut chunk, mut bytes) = (Vec::with_capacity(CHUNK_ROWS), 0);
         let mut ordinal = 0;
-        while let Some(Read { line, bytes: length, order }) = orders.next()? {
+        while let Some(Read { line, bytes: length, order, .. }) = orders.next()? {
             bytes += length;
             if let Ok(order) = order {
-                chunk.push(Placed { line, ordinal, order });
+                chunk.push(Placed { line, ordinal, bytes: length, order });
             }
             ordinal += 1;
             if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {
@@ -137,6 +164,16 @@ impl Transfers {
         }
         Ok(())
     }
+}
+
+/// The same id with the next number at its end: `a`, `a/again-2`, `a/again-3`.
+fn numbered_on(id: &str) -> String {
+    let numbered = id.rsplit_once(AGAIN).and_then(|(first, number)| {
+        let number: u32 = number.parse().ok()?;
+        Some((first, number.checked_add(1)?))
+    });
+    let (first, number) = numbered.unwrap_or((id, 2));
+    format!("{first}{AGAIN}{number}")
 }
 
 /// A row that fits the ledger's schema.
@@ -160,9 +197,9 @@ impl Orders<'_> {
     /// # Errors
     /// When the file can't be read. A bad row is a row.
     pub fn next(&mut self) -> Result<Option<Read>, Error> {
-        let Some(row) = self.rows.next_row()? else { return Ok(None) };
+        let Some(mut row) = self.rows.next_row()? else { return Ok(None) };
         let Transfers { checked, defaults, ids, batch, .. } = self.transfers;
-        let (line, bytes) = (row.line, row.bytes);
+        let (line, bytes, text) = (row.line, row.bytes, std::mem::take(&mut row.text));
         let parse = |record| in_ledger(parse_transfer(record, defaults)?, ids);
         let order = checked.parse(row, parse).and_then(|parsed| {
             let id = match parsed.identity {
@@ -174,6 +211,23 @@ impl Orders<'_> {
             };
             Ok(Order { id: id.into(), body: parsed.value, origin: None })
         });
-        Ok(Some(Read { line, bytes, order }))
+        Ok(Some(Read { line, bytes, text, order }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_sent_again_has_the_next_number() {
+        for (id, expected) in [
+            ("invoice/7", "invoice/7/again-2"),
+            ("invoice/7/again-2", "invoice/7/again-3"),
+            ("a/again-x", "a/again-x/again-2"),
+            ("a/again-4294967295", "a/again-4294967295/again-2"),
+        ] {
+            assert_eq!(numbered_on(id), expected);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::in_order::Stopped;
 use super::pipeline::Counts;
 use super::rows::Transfers;
 use crate::advice::{Todo, typed};
@@ -30,6 +31,13 @@ pub struct Summary {
     pub invalid: u64,
     /// Rows that the server refused; each was named.
     pub refused: u64,
+    /// With `--in-order`: valid rows that were not submitted, because an earlier one was refused or
+    /// the time was over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_submitted: Option<u64>,
+    /// Why they were not.
+    #[serde(skip)]
+    pub(super) stopped: Option<Stopped>,
     /// The batch from which the ids of rows without an id were made, if there were such rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -58,6 +66,7 @@ impl Summary {
     pub(super) fn new(
         transfers: &Transfers,
         counts: &Counts,
+        stopped: Option<Stopped>,
         ends: Option<Ends>,
         elapsed: Duration,
     ) -> Summary {
@@ -71,6 +80,9 @@ impl Summary {
             keys_in_use: counts.keys_in_use,
             invalid: checked.invalid,
             refused: counts.refused,
+            not_submitted: stopped
+                .map(|_| (checked.rows - checked.invalid).saturating_sub(counts.total())),
+            stopped,
             batch: transfers.batch().map(ToString::to_string),
             done: ends.as_ref().map(|ends| ends.done),
             held: ends.as_ref().map(|ends| ends.held),
@@ -86,7 +98,12 @@ impl Summary {
     /// failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        self.followed().exit(self.conflicts + self.keys_in_use + self.refused)
+        let failed = self.conflicts + self.keys_in_use + self.refused;
+        match self.stopped {
+            Some(Stopped::AtRefusal) => Exit::Failed,
+            Some(Stopped::AtDeadline) if failed == 0 => Exit::WaitLimit,
+            Some(Stopped::AtDeadline) | None => self.followed().exit(failed),
+        }
     }
 
     fn followed(&self) -> Followed<'_> {
@@ -115,6 +132,9 @@ impl fmt::Display for Summary {
         if self.keys_in_use > 0 {
             write!(f, ", {} keys in use", self.keys_in_use)?;
         }
+        if let Some(rows) = self.not_submitted.filter(|rows| *rows > 0) {
+            write!(f, ", {rows} not submitted")?;
+        }
         write!(f, "{}", self.followed())?;
         write!(f, "\n{:.1} s, {:.0} rows/s", self.seconds, self.rows_per_s)?;
         if let Some(batch) = &self.batch {
@@ -140,6 +160,8 @@ mod tests {
             keys_in_use: 0,
             invalid: 0,
             refused: 0,
+            not_submitted: None,
+            stopped: None,
             batch: None,
             done: Some(2),
             held: Some(0),
@@ -161,6 +183,8 @@ mod tests {
         assert_eq!(with(|s| s.missing = Some(1)), Exit::Failed);
         assert_eq!(with(|s| s.unfinished = Some(1)), Exit::WaitLimit);
         assert_eq!(with(|s| s.invalid = 1), Exit::Ok);
+        assert_eq!(with(|s| s.stopped = Some(Stopped::AtRefusal)), Exit::Failed);
+        assert_eq!(with(|s| s.stopped = Some(Stopped::AtDeadline)), Exit::WaitLimit);
     }
 
     #[test]

@@ -10,28 +10,16 @@ use std::fmt;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use client::{Capture, Decided, Error as E, TransactionId};
 use input::Record;
-use input::files::{CAPTURES, Checked, Format, Input, parse_hold};
+use input::files::{CAPTURES, Checked, Input, parse_hold};
 use serde::Serialize;
 
 use crate::console::{Progress, per_second};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::{check, format, require_valid};
+use crate::files::{ReadArgs, check, require_expected, require_sound, require_valid};
 use crate::follow::{self, Ends, Followed, Pending, WaitArgs};
-
-/// How a file of captures is read.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct FileArgs {
-    /// The file's format; default: by its extension, else by its first character
-    #[arg(long, value_parser = format(), requires = "file")]
-    pub format: Option<Format>,
-    /// Leave invalid rows out instead of refusing the file
-    #[arg(long, requires = "file")]
-    pub skip_invalid: bool,
-}
 
 /// Rows that are confirmed together.
 const CHUNK_ROWS: usize = 500;
@@ -75,16 +63,19 @@ pub struct Summary {
 pub async fn confirm_file(
     context: &Context,
     file: &str,
-    args: &FileArgs,
+    args: &ReadArgs,
     (wait, as_json): (&WaitArgs, bool),
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let begun = Instant::now();
-    let input = Input::open(file, args.format, CAPTURES)?;
-    let has_value = input.rows()?.has_column("value");
+    let input = Input::open(file, args.format, CAPTURES, args.columns())?;
+    let is_value = |(field, _): &(String, String)| field == "value";
+    let has_value = input.rows()?.has_column("value") || args.columns().named.iter().any(is_value);
     let parse = move |record: Record| parse_hold(record, has_value);
     let checked = check(&input, &context.console, parse)?;
     require_valid(&checked, args.skip_invalid, &context.console)?;
+    require_sound(&checked, args, &context.console)?;
+    require_expected(&checked, args)?;
     context.advice.set(
         "run the same command on the same file: it goes on where this one stopped, and what is \
          confirmed already stays as it is",

@@ -9,10 +9,11 @@ use ledger::json;
 use ledger::transaction::check_name;
 use serde_json::{Value, json};
 
-use super::captures::{FileArgs, confirm_file};
+use super::captures::confirm_file;
 use super::{note_unpublished, reason_text, report_end};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
+use crate::files::ReadArgs;
 use crate::follow::WaitArgs;
 
 pub const CONFIRM_HELP: &str = "\
@@ -57,7 +58,7 @@ pub struct ConfirmArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "value", "capture"])]
     pub file: Option<String>,
     #[command(flatten)]
-    pub of_file: FileArgs,
+    pub of_file: ReadArgs,
     #[command(flatten)]
     pub wait: WaitArgs,
     /// Print JSON

@@ -10,9 +10,10 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use super::whole::{Contents, Whole};
 use super::{FileError, Input, Row, Rows};
 use crate::Record;
-use crate::content::{ContentDigest, Occurrences, repeated as repeated_contents};
+use crate::content::{ContentDigest, Multiset, Occurrences, repeated as repeated_contents};
 
 /// The most problems that are kept to be shown; the rest is counted.
 pub const SHOWN_MAX: usize = 100;
@@ -27,6 +28,17 @@ pub enum Identity {
     Key(String),
     /// It has no key. Rows of the same content are told apart by counting them.
     Content(ContentDigest),
+}
+
+impl Identity {
+    /// Its own key.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Identity::Key(key) => Some(key),
+            Identity::Content(_) => None,
+        }
+    }
 }
 
 /// A row after parsing: what identifies it, and the rest.
@@ -68,6 +80,10 @@ pub struct Checked {
     pub problems: Vec<Problem>,
     /// How many valid rows have no key of their own.
     pub without_key: u64,
+    /// What its rows are together: their sums, and what is doubtful.
+    pub whole: Whole,
+    /// The digest of its valid rows, whatever their order and however they are written.
+    pub content: [u8; 32],
     /// The lines whose key stands on an earlier line.
     repeated: HashSet<u32>,
     /// The contents of more than one row without a key, sorted.
@@ -105,7 +121,7 @@ impl Checked {
 ///
 /// # Errors
 /// When the file can't be read. Bad rows are in the answer.
-pub fn check<T>(
+pub fn check<T: Contents>(
     input: &Input,
     told: impl Fn(u64),
     parse: impl Fn(Record) -> Result<Parsed<T>, String>,
@@ -117,25 +133,38 @@ pub fn check<T>(
         invalid: 0,
         problems: Vec::new(),
         without_key: 0,
+        whole: Whole::default(),
+        content: [0; 32],
         repeated: HashSet::new(),
         repeated_contents: Vec::new(),
         key: input.schema.key,
     };
-    let (mut keys, mut contents) = (Vec::new(), Vec::new());
+    let (mut keys, mut contents, mut content) = (Vec::new(), Vec::new(), Multiset::default());
     while let Some(row) = rows.next_row()? {
         checked.rows += 1;
         if checked.rows.is_multiple_of(PROGRESS_ROWS) {
             told(checked.rows);
         }
         match row.record.and_then(&parse) {
-            Ok(parsed) => match parsed.identity {
-                Identity::Key(key) => keys.push(fingerprint(&key, row.line)),
-                Identity::Content(digest) => contents.push(digest),
-            },
+            Ok(parsed) => {
+                checked.whole.add(row.line, parsed.identity.key(), &parsed.value);
+                match parsed.identity {
+                    Identity::Key(key) => {
+                        content.add(key.as_bytes());
+                        keys.push(fingerprint(&key, row.line));
+                    }
+                    Identity::Content(digest) => {
+                        content.add(&digest.0);
+                        contents.push(digest);
+                    }
+                }
+            }
             Err(problem) => checked.bad(input, row.line, problem),
         }
     }
     checked.digest = rows.digest();
+    checked.content = content.digest();
+    checked.whole.ends_at(rows.unfinished());
     checked.repeated = repeated(keys);
     checked.without_key = contents.len() as u64;
     checked.repeated_contents = repeated_contents(contents);
@@ -205,14 +234,18 @@ fn repeated(mut keys: Vec<u128>) -> HashSet<u32> {
 mod tests {
     use std::io::Write;
 
-    use super::super::{Format, TRANSFERS};
+    use ledger::account::Account;
+
+    use super::super::{Columns, Format, TRANSFERS};
     use super::*;
+    use crate::Kind;
 
     fn checked(name: &str, content: &str) -> Checked {
         let path = std::env::temp_dir().join(format!("{name}-{}.csv", std::process::id()));
         std::fs::File::create(&path).and_then(|mut f| f.write_all(content.as_bytes())).expect("rw");
         let path_text = path.to_str().expect("UTF-8");
-        let input = Input::open(path_text, Some(Format::Csv), TRANSFERS).expect("a file");
+        let input = Input::open(path_text, Some(Format::Csv), TRANSFERS, Columns::default());
+        let input = input.expect("a file");
         std::fs::remove_file(&path).expect("still there");
         check(
             &input,
@@ -222,7 +255,8 @@ mod tests {
                     Some(id) => Identity::Key(id),
                     None => Identity::Content(ContentDigest([0; 12])),
                 };
-                Ok(Parsed { identity, value: record.required("value")? })
+                let value = record.amount("value", Kind::ByPoint)?.ok_or("value: is missing")?;
+                Ok(Parsed { identity, value: Account::new("a", value) })
             },
         )
         .expect("readable")

@@ -4,8 +4,6 @@
 //! and without an error. Here no field may hold a line feed, so a record is one line, and an open
 //! quote is an error of that line alone.
 
-use ledger::limits::echo;
-
 /// Splits a line into cells, without the blanks around them.
 ///
 /// # Errors
@@ -53,33 +51,6 @@ fn quoted_cell(text: &str) -> Result<(String, &str), String> {
     Ok((cell.trim().to_owned(), after))
 }
 
-/// Reads the header: which known columns there are, in which order.
-///
-/// # Errors
-/// Names the column that is unknown, repeated or missing.
-pub fn header(line: &str, known: &[&str], required: &[&str]) -> Result<Vec<String>, String> {
-    let mut columns: Vec<String> = Vec::new();
-    for column in split(line)? {
-        // However it is written, it has the name of the field.
-        let Some(name) = known.iter().find(|name| name.eq_ignore_ascii_case(&column)) else {
-            let known = known.join(", ");
-            return Err(format!(
-                "{:?} is not a column; the first line names comma-separated columns among \
-                 {known}",
-                echo(&column)
-            ));
-        };
-        if columns.iter().any(|earlier| earlier == name) {
-            return Err(format!("column {name} is named twice"));
-        }
-        columns.push((*name).to_owned());
-    }
-    match required.iter().find(|name| !columns.iter().any(|column| column == *name)) {
-        Some(missing) => Err(format!("column {missing} is missing in the first line")),
-        None => Ok(columns),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,17 +74,5 @@ mod tests {
     fn a_quote_that_is_not_closed_is_an_error_of_its_line() {
         assert!(split(r#"a,"b"#).expect_err("open").contains("not closed"));
         assert!(split(r#""a"b,c"#).expect_err("text").contains("closing quote"));
-    }
-
-    #[test]
-    fn a_header_names_known_columns_once() {
-        let read =
-            |line| header(line, &["id", "source", "value", "notBefore"], &["source", "value"]);
-        let mixed = ["source", "value", "notBefore"].map(str::to_owned).to_vec();
-        assert_eq!(read("source,VALUE,notbefore"), Ok(mixed));
-        assert_eq!(read("Source, value"), Ok(vec!["source".to_owned(), "value".to_owned()]));
-        assert!(read("source;value").expect_err("semicolons").contains("comma-separated"));
-        assert!(read("source,value,value").expect_err("twice").contains("twice"));
-        assert!(read("id,source").expect_err("missing").contains("value is missing"));
     }
 }

@@ -26,12 +26,14 @@ pub struct Lines<R> {
     source: R,
     number: u32,
     digest: Sha256,
+    /// Whether the last line that was returned has an end.
+    has_end: bool,
 }
 
 impl<R: BufRead> Lines<R> {
     /// Lines from the source's present position on.
     pub fn new(source: R) -> Lines<R> {
-        Lines { source, number: 0, digest: Sha256::new() }
+        Lines { source, number: 0, digest: Sha256::new(), has_end: true }
     }
 
     /// The next line that is not blank.
@@ -41,7 +43,7 @@ impl<R: BufRead> Lines<R> {
     pub fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
             let mut bytes = Vec::new();
-            let Some(length) = self.read_line(&mut bytes)? else {
+            let Some((length, has_end)) = self.read_line(&mut bytes)? else {
                 return Ok(None);
             };
             self.number = self
@@ -52,8 +54,14 @@ impl<R: BufRead> Lines<R> {
             if text.as_ref().is_ok_and(|text| text.trim().is_empty()) {
                 continue;
             }
+            self.has_end = has_end;
             return Ok(Some(Line { number: self.number, text }));
         }
+    }
+
+    /// Whether the last line that was returned has an end. One without may have been cut.
+    pub fn has_end(&self) -> bool {
+        self.has_end
     }
 
     /// The digest of everything read so far.
@@ -61,13 +69,14 @@ impl<R: BufRead> Lines<R> {
         self.digest.clone().finalize().into()
     }
 
-    /// Reads up to and with the next line feed; keeps the first bytes and returns the full length.
-    fn read_line(&mut self, kept: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    /// Reads up to and with the next line feed; keeps the first bytes and returns the full length,
+    /// and whether there was a line feed.
+    fn read_line(&mut self, kept: &mut Vec<u8>) -> io::Result<Option<(usize, bool)>> {
         let mut length = 0;
         loop {
             let buffer = self.source.fill_buf()?;
             if buffer.is_empty() {
-                return Ok((length > 0).then_some(length));
+                return Ok((length > 0).then_some((length, false)));
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(buffer.len(), |at| at + 1);
@@ -77,7 +86,7 @@ impl<R: BufRead> Lines<R> {
             length += taken;
             self.source.consume(taken);
             if end.is_some() {
-                return Ok(Some(length));
+                return Ok(Some((length, true)));
             }
         }
     }
@@ -117,6 +126,17 @@ mod tests {
     fn marks_blank_lines_and_line_ends_do_not_show() {
         let found = all(b"\xEF\xBB\xBFa\r\n\n  \t\r\nb\n\nc");
         assert_eq!(found, [(1, Ok("a".into())), (4, Ok("b".into())), (6, Ok("c".into()))]);
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_is_known_and_blanks_behind_the_last_one_are_none() {
+        for (bytes, has_end) in
+            [("a\nb\n", true), ("a\nb", false), ("a\r\nb\r\n", true), ("a\n  ", true), ("", true)]
+        {
+            let mut lines = Lines::new(bytes.as_bytes());
+            while lines.next_line().expect("a slice").is_some() {}
+            assert_eq!(lines.has_end(), has_end, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Files of transfers, accounts and captures: CSV or JSON lines, read twice in bounded memory.
 //!
 //! Owns opening (what can't be read twice is spooled to a temporary file), the formats, and the
-//! first pass that finds every bad row before anything is written. Fails naming file, line, field.
+//! first pass that finds every bad row, and what is doubtful of the whole, before anything is
+//! written. Fails naming file, line, field.
 
 mod check;
+mod columns;
 mod csv_line;
 mod lines;
+mod whole;
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -16,6 +19,9 @@ use ledger::account::Account;
 use ledger::transaction::{Body, TransactionId, check_name};
 
 pub use check::{Checked, Identity, Parsed, Problem, SHOWN_MAX, check};
+pub use columns::{Column, Columns, RESULT_COLUMNS, RESULT_ROW};
+pub use csv_line::split as csv_cells;
+pub use whole::{CURRENCIES_MAX, Contents, Doubt, Total, Whole};
 
 use self::lines::Lines;
 use crate::content::ContentDigest;
@@ -98,14 +104,21 @@ pub struct Input {
     name: String,
     format: Format,
     schema: Schema,
+    columns: Columns,
 }
 
 impl Input {
     /// Opens a file, or standard input for `-`.
     ///
     /// # Errors
-    /// When it can't be read, or spooled.
-    pub fn open(path: &str, format: Option<Format>, schema: Schema) -> Result<Input, FileError> {
+    /// When it can't be read, or spooled, or what is said of its columns makes no sense.
+    pub fn open(
+        path: &str,
+        format: Option<Format>,
+        schema: Schema,
+        columns: Columns,
+    ) -> Result<Input, FileError> {
+        columns.check(schema).map_err(FileError::Bad)?;
         let name = if path == "-" { "stdin" } else { path }.to_owned();
         let bad = |error| FileError::Bad(format!("{name}: {error}"));
         let mut file = if path == "-" {
@@ -123,7 +136,7 @@ impl Input {
             Some(format) => format,
             None => by_content(&mut file).map_err(bad)?,
         };
-        Ok(Input { file, name, format, schema })
+        Ok(Input { file, name, format, schema, columns })
     }
 
     /// The name to show.
@@ -144,10 +157,12 @@ impl Input {
             lines: Lines::new(BufReader::with_capacity(1 << 16, file)),
             name: self.name.clone(),
             header: None,
-            fields: self.schema.fields,
+            schema: self.schema,
+            columns: self.columns.clone(),
+            unfinished: None,
         };
         if self.format == Format::Csv {
-            rows.header = Some(rows.read_header(self.schema)?);
+            rows.header = Some(rows.read_header()?);
         }
         Ok(rows)
     }
@@ -221,8 +236,15 @@ fn by_content(file: &mut File) -> std::io::Result<Format> {
     file.rewind()?;
     file.take(1 << 12).read_to_end(&mut start)?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&start);
-    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
-    Ok(if first == Some(&b'{') { Format::Jsonl } else { Format::Csv })
+    let other = |problem: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, problem);
+    if start.starts_with(b"PK\x03\x04") {
+        return Err(other("is a spreadsheet or an archive; export it as CSV"));
+    }
+    match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => Ok(Format::Jsonl),
+        Some(b'[') => Err(other("is a JSON array; write each object on a line of its own")),
+        _ => Ok(Format::Csv),
+    }
 }
 
 /// A row and the line it stands on, from 1.
@@ -232,59 +254,112 @@ pub struct Row {
     pub line: u32,
     /// Its length in bytes.
     pub bytes: usize,
+    /// As it stands there, if it is text.
+    pub text: String,
     /// Its fields, or why it has none.
     pub record: Result<Record, String>,
+}
+
+/// The first line of a CSV file.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// The names as they stand there.
+    pub names: Vec<String>,
+    /// What each column is for.
+    pub columns: Vec<Column>,
 }
 
 /// The rows of a file, in order.
 pub struct Rows {
     lines: Lines<BufReader<File>>,
     name: String,
-    header: Option<Vec<String>>,
-    fields: &'static [&'static str],
+    header: Option<Header>,
+    schema: Schema,
+    columns: Columns,
+    /// The last row, if its line has no end and its last cell may be cut.
+    unfinished: Option<u32>,
 }
 
 impl Rows {
-    fn read_header(&mut self, schema: Schema) -> Result<Vec<String>, FileError> {
+    fn read_header(&mut self) -> Result<Header, FileError> {
         let bad = |line, problem| FileError::Bad(format!("{}:{line}: {problem}", self.name));
         let first =
             self.lines.next_line().map_err(|error| FileError::unreadable(&self.name, &error))?;
         let first = first.ok_or_else(|| {
-            let columns = schema.columns.join(",");
+            let columns = self.schema.columns.join(",");
             FileError::Bad(format!(
                 "{}: is empty; the first line must name its columns, like {columns}",
                 self.name
             ))
         })?;
         let text = first.text.map_err(|problem| bad(first.number, problem))?;
-        csv_line::header(&text, schema.columns, schema.required)
-            .map_err(|problem| bad(first.number, problem))
+        if text.trim().eq_ignore_ascii_case("sep=,") {
+            // A spreadsheet says so of its separator, in front of the names.
+            return self.read_header();
+        }
+        let names = csv_line::split(&text).map_err(|problem| bad(first.number, problem))?;
+        let columns = self.columns.of_header(&names, self.schema);
+        let columns = columns.map_err(|problem| bad(first.number, problem))?;
+        Ok(Header { names, columns })
     }
 
-    /// Whether it is a CSV file with this column.
+    /// Whether it is a CSV file with this field.
     #[must_use]
     pub fn has_column(&self, name: &str) -> bool {
-        self.header.iter().flatten().any(|column| column == name)
+        let is = |column: &Column| matches!(column, Column::Field(field) if field == name);
+        self.header.iter().any(|header| header.columns.iter().any(is))
     }
 
-    /// The next row.
+    /// The first line, if it is a CSV file.
+    #[must_use]
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// The next row. A row of a CSV file whose cells are all empty is none: spreadsheets write them
+    /// behind the last one.
     ///
     /// # Errors
     /// When the file can't be read. A bad row is a row.
     pub fn next_row(&mut self) -> Result<Option<Row>, FileError> {
-        let line =
-            self.lines.next_line().map_err(|error| FileError::unreadable(&self.name, &error))?;
-        Ok(line.map(|line| Row {
-            line: line.number,
-            bytes: line.text.as_ref().map_or(0, String::len),
-            record: line.text.and_then(|text| {
-                match &self.header {
-                    Some(header) => Record::from_cells(header, csv_line::split(&text)?),
-                    None => Record::from_json(&text, self.fields),
-                }
-                .map_err(|flaw| flaw.to_string())
-            }),
-        }))
+        loop {
+            let line = self
+                .lines
+                .next_line()
+                .map_err(|error| FileError::unreadable(&self.name, &error))?;
+            let Some(line) = line else { return Ok(None) };
+            let (text, problem) = match line.text {
+                Ok(text) => (text, None),
+                Err(problem) => (String::new(), Some(problem)),
+            };
+            self.unfinished = None;
+            let record = match (problem, &self.header) {
+                (Some(problem), _) => Err(problem),
+                (None, None) => self.json(&text),
+                (None, Some(header)) => match csv_line::split(&text) {
+                    Ok(cells) if cells.iter().all(String::is_empty) => continue,
+                    Ok(cells) => {
+                        // A quote that is closed is the end of the cell.
+                        let may_be_cut = !self.lines.has_end() && !text.trim_end().ends_with('"');
+                        self.unfinished = may_be_cut.then_some(line.number);
+                        Record::from_cells(&header.columns, cells).map_err(|flaw| flaw.to_string())
+                    }
+                    Err(problem) => Err(problem),
+                },
+            };
+            return Ok(Some(Row { line: line.number, bytes: text.len(), text, record }));
+        }
+    }
+
+    fn json(&self, text: &str) -> Result<Record, String> {
+        let record = Record::from_json_line(text, self.schema.fields, &self.columns);
+        record.map_err(|flaw| flaw.to_string())
+    }
+
+    /// The last row that was read, if it may have been cut within its line. An object of JSON is
+    /// closed, so it was not.
+    pub(crate) fn unfinished(&self) -> Option<u32> {
+        self.unfinished
     }
 
     /// The digest of everything read so far.
@@ -319,7 +394,7 @@ mod tests {
             let error = read(line).expect_err(line);
             assert!(error.starts_with(expected), "{line}: {error:?} should say {expected:?}");
         }
-        let header = ["id".to_owned(), "value".to_owned()];
+        let header = ["id", "value"].map(|name| Column::Field(name.to_owned()));
         let cells = vec!["t".to_owned(), String::new()];
         let record = Record::from_cells(&header, cells).expect("two cells");
         let error = parse_hold(record, true).expect_err("no amount");

@@ -108,7 +108,7 @@ async fn results_name_the_ids_under_which_rows_were_submitted() {
     let results = std::fs::read_to_string(&results).expect("the results are there");
     for (line, value) in results.lines().zip([1, 2, 1]) {
         let line: Value = serde_json::from_str(line).expect("JSON");
-        let id = line["id"].as_str().expect("an id");
+        let id = line["transaction"].as_str().expect("an id");
         assert_eq!(world.transaction(id).await.get_i64("value").ok(), Some(value), "{line}");
     }
     assert_eq!(results.lines().count(), 3);
@@ -134,5 +134,171 @@ async fn a_batch_is_named_to_people_and_checked() {
         let said = world.producer(&named).await.expect_success().stdout;
         assert_eq!(said.contains("\n  --batch May\n"), is_named, "{said}");
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_same_rows_are_not_paid_as_another_batch_unless_that_is_said() {
+    let world = world().await;
+    let rows = ["a,b,1", "a,b,2", "a,b,2"];
+    let first = submit(&world, &rows, &["--batch", "may payroll"]).await.expect_success().json();
+    assert_counts(&first, 3, 0);
+    // Saved again by another program: with a mark, other line ends, quotes, and in another order.
+    let file = world.directory().join("saved.csv");
+    let text = "\u{feff}Source,Destination,Value\r\na,b,2\r\n\"a\",b,+2\r\na,b,01\r\n,,\r\n";
+    std::fs::write(&file, text).expect("the file can be written");
+    let saved = ["submit", file.to_str().expect("a plain path"), "--json"];
+    let submit_saved = async |more: &[&str]| world.producer(&[&saved, more].concat()).await;
+    for more in [&[][..], &["--batch", "june"]] {
+        let refused = submit_saved(more).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("as the batch \"may payroll\""), "{refused:?}");
+    }
+    assert_eq!(world.count(&State::ALL).await, 3, "nothing was written");
+    // Both ways that the error names.
+    let known = submit_saved(&["--batch", "may payroll"]).await.expect_success().json();
+    assert_counts(&known, 0, 3);
+    let once_more = ["--batch", "june", "--allow", "repeated-content"];
+    assert_counts(&submit_saved(&once_more).await.expect_success().json(), 3, 0);
+    // From now on both batches are known, and go on without the flag.
+    for batch in ["may payroll", "june"] {
+        let again = submit_saved(&["--batch", batch]).await.expect_success().json();
+        assert_counts(&again, 0, 3);
+    }
+    paid(&world, 10).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_saved_again_is_noticed_and_the_remedy_completes_the_first_one() {
+    let world = world().await;
+    let first = submit(&world, &["a,b,1", "a,b,2"], &[]).await.expect_success().json();
+    assert_counts(&first, 2, 0);
+    let turned = ["\"a\",b, 2\r", "a,b,1\r", ",,\r"];
+    let refused = submit(&world, &turned, &[]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let remedy = format!("\n  --batch {}\n", batch(&first));
+    assert!(refused.stderr.contains(&remedy), "{refused:?}");
+    let again = submit(&world, &turned, &["--batch", &batch(&first)]).await;
+    assert_counts(&again.expect_success().json(), 0, 2);
+    paid(&world, 3).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_of_results_is_corrected_step_by_step_and_only_what_was_not_done_is_paid() {
+    for (name, next) in [("results.csv", "more.csv"), ("results.jsonl", "more.jsonl")] {
+        let world = world().await;
+        world.accounts(&[("poor", 0)]).await;
+        let worker = world.worker("one").start().await;
+        let [results, next] = [name, next].map(|name| world.directory().join(name));
+        let path = |path: &std::path::Path| path.to_str().expect("a plain path").to_owned();
+        let [results, next] = [path(&results), path(&next)];
+        let rows = ["a,b,1", "poor,b,5", "a,b,oops", "a,b,1", "a,b,ouch"];
+        let more = ["--skip-invalid", "--wait", "--results", &results];
+        let first = submit(&world, &rows, &more).await.expect_success().json();
+        assert_eq!((&first["done"], &first["invalid"]), (&2.into(), &2.into()), "{first}");
+        // The owner corrects one bad row, whose content others have, and funds the poor account.
+        let correct = |file: &str, bad: &str, good: &str| {
+            let text = std::fs::read_to_string(file).expect("the results are there");
+            let corrected = text.replace(&format!("\"{bad}\""), &format!("\"{good}\""));
+            let corrected = corrected.replace(&format!(",{bad}\n"), &format!(",{good}\n"));
+            std::fs::write(file, corrected).expect("it can be written");
+        };
+        correct(&results, "oops", "1");
+        let fund = ["transfer", "a", "poor", "5", "--id", "fund", "--wait"];
+        world.producer(&fund).await.expect_success();
+        let again = ["submit", &results, "--json", "--wait", "--skip-invalid", "--results", &next];
+        let second = world.producer(&again).await.expect_success().json();
+        assert_counts(&second, 2, 2);
+        // Then the other one, in the new results and in the old ones: it is one payment.
+        correct(&results, "ouch", "7");
+        correct(&next, "ouch", "7");
+        for (file, submitted) in [(&next, 1), (&results, 0), (&next, 0)] {
+            let third = world.producer(&["submit", file, "--json", "--wait"]).await;
+            assert_counts(&third.expect_success().json(), submitted, 5 - submitted);
+        }
+        assert_eq!(world.balance("b").await, Amount::Int(1 + 5 + 1 + 1 + 7), "{name}");
+        world.assert_at_rest().await;
+        drop(worker);
+        world.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_stands_twice_or_was_stopped_is_not_paid_by_sending_the_results_again() {
+    let world = world().await;
+    let file = world.directory().join("rows.csv");
+    let results = world.directory().join("results.csv");
+    let [file, results] = [file, results].map(|it| it.to_str().expect("a plain path").to_owned());
+    let rows = "id,source,destination,value\nt1,a,b,1\nt1,a,b,1\nt2,a,b,4\n";
+    std::fs::write(&file, rows).expect("the file can be written");
+    let first = ["submit", &file, "--json", "--skip-invalid"];
+    assert_counts(&world.producer(&first).await.expect_success().json(), 2, 0);
+    world.producer(&["cancel", "t2"]).await.expect_success();
+    let worker = world.worker("one").start().await;
+    let again = [&first[..], &["--wait", "--results", &results]].concat();
+    assert_counts(&world.producer(&again).await.expect_success().json(), 0, 2);
+    let resent = ["submit", &results, "--json", "--skip-invalid", "--wait"];
+    let resent = world.producer(&resent).await.expect_success().json();
+    assert_eq!((&resent["invalid"], &resent["unchanged"]), (&1.into(), &2.into()), "{resent}");
+    assert_eq!(world.balance("b").await, Amount::Int(1));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_of_another_program_is_read_by_its_own_columns() {
+    let world = world().await;
+    let file = world.directory().join("bank.csv");
+    let text = "Booked,Ref,From,To,Amount,Purpose\n2026-11-01,r1,a,b,5,rent\n,,,,,\n";
+    std::fs::write(&file, text).expect("the file can be written");
+    let file = file.to_str().expect("a plain path");
+    let plain = world.producer(&["submit", file]).await;
+    assert_eq!(plain.code, Some(2), "{plain:?}");
+    assert!(plain.stderr.contains("--columns FIELD=NAME"), "{}", plain.stderr);
+    let columns = "id=Ref,source=From,destination=To,value=Amount";
+    let named = ["submit", file, "--json", "--columns", columns];
+    let more = ["--ignore-columns", "Booked", "--metadata-columns", "Purpose"];
+    let more = [&named[..], &more, &["--expect-rows", "1", "--expect-total", "5"]].concat();
+    assert_counts(&world.producer(&more).await.expect_success().json(), 1, 0);
+    let metadata = world.transaction("r1").await;
+    let metadata = metadata.get_document("metadata").expect("metadata");
+    assert_eq!(metadata.get_str("Purpose").ok(), Some("rent"));
+    paid(&world, 5).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_doubtful_file_is_paid_until_its_owner_says_that_it_is_right() {
+    let world = world().await;
+    let submit_text = async |text: &str, more: &[&str]| {
+        let file = world.directory().join("doubtful.csv");
+        std::fs::write(&file, format!("id,source,destination,value\n{text}")).expect("a file");
+        let file = file.to_str().expect("a plain path");
+        world.producer(&[&["submit", file, "--json"], more].concat()).await
+    };
+    for (text, flag) in [
+        ("t1,a,b,100\nt2,a,b,99.50\n", "mixed-amounts"),
+        ("1.23457E+15,a,b,1\n", "rounded-ids"),
+        ("t1,a,b,1\nt2,a,b,12", "unfinished-line"),
+    ] {
+        let refused = submit_text(text, &[]).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(&format!("--allow {flag}")), "{}", refused.stderr);
+    }
+    let cut_sums = ["--allow", "unfinished-line", "--expect-total", "1262"];
+    let cut = submit_text("t1,a,b,12\nt2,a,b,12", &cut_sums).await;
+    assert_eq!(cut.code, Some(2), "{cut:?}");
+    assert!(cut.stderr.contains("the sum of rows without a currency is 24, not 1262"), "{cut:?}");
+    assert_eq!(world.count(&State::ALL).await, 0, "nothing was written");
+    let sums = ["--expect-rows", "2", "--expect-total", "1262"];
+    let whole = submit_text("t1,a,b,12\nt2,a,b,1250\n", &sums).await;
+    assert_counts(&whole.expect_success().json(), 2, 0);
+    let allowed =
+        submit_text("1.23457E+15,a,b,1", &["--allow", "rounded-ids,unfinished-line"]).await;
+    assert_counts(&allowed.expect_success().json(), 1, 0);
+    paid(&world, 1_263).await;
     world.finish().await;
 }

@@ -65,7 +65,8 @@ async fn a_file_is_settled_and_every_row_has_its_result() {
     let results = std::fs::read_to_string(results).expect("the results are there");
     let lines: Vec<serde_json::Value> =
         results.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let outcomes: Vec<_> = lines.iter().map(|line| (&line["id"], &line["outcome"])).collect();
+    let outcomes: Vec<_> =
+        lines.iter().map(|line| (&line["transaction"], &line["outcome"])).collect();
     for (found, expected) in outcomes.iter().zip([
         ("t1", "done"),
         ("t2", "canceled"),

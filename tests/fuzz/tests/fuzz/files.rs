@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fuzz::Verdict;
 use fuzz::judge::{self, Memory, told, within};
 use input::files::{
-    ACCOUNTS, Checked, Format, Identity, Input, Parsed, Schema, TRANSFERS, check, parse_account,
-    parse_transfer,
+    ACCOUNTS, Checked, Columns, Contents, Format, Identity, Input, Parsed, Schema, TRANSFERS,
+    check, parse_account, parse_transfer,
 };
 use input::{Defaults, Kind, Record};
 use ledger::account::Account;
@@ -35,7 +35,7 @@ fn account(record: Record) -> Result<Parsed<Account>, String> {
     parse_account(record, Kind::ByPoint)
 }
 
-fn rows<T>(
+fn rows<T: Contents>(
     format: Format,
     schema: Schema,
     input: &[u8],
@@ -44,7 +44,8 @@ fn rows<T>(
     is_good: fn(&T) -> Result<(), String>,
 ) -> Result<Verdict, String> {
     let path = file.0.to_str().expect("UTF-8");
-    let opened = Input::open(path, Some(format), schema).map_err(|error| error.to_string())?;
+    let opened = Input::open(path, Some(format), schema, Columns::default());
+    let opened = opened.map_err(|error| error.to_string())?;
     let checked = within(MEMORY, input, || check(&opened, |_| (), parse))?;
     let checked = match checked {
         Ok(checked) => checked,

@@ -1,0 +1,71 @@
+//! `submit --check`: what a file would do, without doing it.
+
+use harness::world::{World, transfer};
+use ledger::transaction::State;
+use serde_json::json;
+
+#[tokio::test]
+async fn a_check_says_what_a_file_would_do_and_writes_nothing() {
+    let world = World::new().await;
+    world.accounts(&[("rich", 1_000), ("poor", 5), ("cold", 50), ("b", 0)]).await;
+    world.producer(&["accounts", "freeze", "cold"]).await.expect_success();
+    world.insert(&[transfer("known", "rich", "b", 7)]).await;
+    let file = world.directory().join("rows.csv");
+    let rows = "id,source,destination,value\nknown,rich,b,7\nt1,rich,b,10\nt2,poor,b,6\n\
+                t3,cold,b,1\nt4,rich,nobody,2\nt5,b,rich,3\n";
+    std::fs::write(&file, rows).expect("the file can be written");
+    let file = file.to_str().expect("a plain path");
+    let checked = world.producer(&["submit", file, "--check", "--json"]).await;
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let found = checked.json();
+    assert_eq!(
+        found["totals"][""],
+        json!({ "rows": 6, "sum": "29", "smallest": "1", "largest": "10" })
+    );
+    assert_eq!(found["known"], json!({ "initial": 1 }));
+    let examples = |name: &str| found["accounts"][name]["examples"].clone();
+    assert_eq!(examples("missing"), json!(["nobody"]));
+    assert_eq!(examples("frozen"), json!(["cold"]));
+    assert_eq!(examples("short"), json!(["poor (needs 6, has 5)"]));
+    assert_eq!(examples("short_at_first"), json!(["b (needs 3, has 0)"]));
+    let said = world.producer(&["submit", file, "--check"]).await.stdout;
+    assert!(
+        said.contains("1 missing: nobody") && said.ends_with("nothing was written\n"),
+        "{said}"
+    );
+    assert_eq!(world.count(&State::ALL).await, 1, "nothing was written");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_check_says_what_would_refuse_a_file_and_the_same_rows_of_another_batch() {
+    let world = World::new().await;
+    world.accounts(&[("a", 1_000), ("b", 0)]).await;
+    let write = |name: &str, rows: &str| {
+        let file = world.directory().join(name);
+        std::fs::write(&file, format!("source,destination,value\n{rows}")).expect("a file");
+        file.to_str().expect("a plain path").to_owned()
+    };
+    let good = write("good.csv", "a,b,1\na,b,2\n");
+    let check = async |file: &str, more: &[&str]| {
+        world.producer(&[&["submit", file, "--check", "--json"], more].concat()).await
+    };
+    let clean = check(&good, &[]).await.expect_success().json();
+    assert_eq!(clean["refused"], json!([]), "{clean}");
+    world.producer(&["submit", &good, "--batch", "may"]).await.expect_success();
+    for (file, more, expected) in [
+        (&good, &[][..], "as the batch \"may\""),
+        (&write("mixed.csv", "a,b,1\na,b,2.50\n"), &[], "--allow mixed-amounts"),
+        (&write("bad.csv", "a,b,x\na,b,1\n"), &[], "1 of 2 rows are invalid"),
+        (&good, &["--batch", "may", "--expect-rows", "3"], "the file has 2 rows, not 3"),
+    ] {
+        let refused = check(file, more).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        let why = refused.json()["refused"].to_string();
+        assert!(why.replace('\\', "").contains(expected), "{why} should say {expected:?}");
+    }
+    let known = check(&good, &["--batch", "may"]).await.expect_success().json();
+    assert_eq!(known["known"], json!({ "initial": 2 }));
+    assert_eq!(world.count(&State::ALL).await, 2, "nothing more was written");
+    world.finish().await;
+}
