@@ -61,10 +61,10 @@ impl Batch {
 }
 
 impl Batch {
-    /// The id of a row that has no content yet: `<batch>-line-<line>`.
-    pub(super) fn id_of_line(&self, line: u32) -> String {
+    /// The id of a row that has no content yet, on this line of a file with this digest.
+    pub(super) fn id_of_line(&self, file: &[u8; 32], line: u32) -> String {
         let batch = Sha256::digest(self.0.as_bytes());
-        format!("{}-line-{line}", hex(&batch[..6]))
+        format!("{}-{}-line-{line}", hex(&batch[..6]), hex(&file[..8]))
     }
 }
 

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
+use input::files::Columns;
 use ledger::message::MESSAGE_IDS_MAX;
 
 pub use batch::Batch;
@@ -75,7 +76,7 @@ rows or sums are not those that are expected. --allow lets it through.
 
 --results writes the rows as they were, each with what became of it and with an id. That file can be
 corrected and submitted again, as often as needed: what is done is known by its id, and a refused row
-has a new one there. Correct that file or the first one, not both.
+has a new one there. Correct that file or the first one, not both, and read it with the same flags.
 
 Examples:
   producer submit transfers.csv --wait
@@ -129,6 +130,14 @@ pub struct SubmitArgs {
     pub json: bool,
 }
 
+impl SubmitArgs {
+    /// What is said of the columns.
+    fn columns(&self) -> Columns {
+        let metadata = self.metadata_columns.iter().flat_map(|names| names.0.clone()).collect();
+        Columns { metadata, ..self.reading.columns() }
+    }
+}
+
 /// Submits a file and prints the summary.
 ///
 /// # Errors
@@ -172,6 +181,8 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
         false => {
             let transfers = transfers.with_ids(context, ids).await?;
             require_valid(transfers.checked(), args.reading.skip_invalid, &context.console)?;
+            // The ledger may give a currency to rows that have none.
+            require_sound(transfers.checked(), &args.reading, &context.console)?;
             transfers
         }
     };

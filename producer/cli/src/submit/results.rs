@@ -26,6 +26,9 @@ use crate::exit::Error;
 /// Rows that are looked up together.
 const BATCH: usize = 1_000;
 
+/// The most bytes of them, as read from the file.
+const BATCH_BYTES: usize = 4 << 20;
+
 /// What became of a row. The names are [`RESULT_COLUMNS`].
 #[derive(Debug, Default, Serialize)]
 struct Told {
@@ -63,14 +66,10 @@ impl ResultsFile {
         transfers: &Transfers,
         args: &SubmitArgs,
     ) -> Result<ResultsFile, Error> {
-        let is_jsonl = path.extension().is_some_and(|extension| extension == "jsonl");
-        let shape = Shape::of(transfers.header()?, args)?;
-        if matches!(shape, Shape::Jsonl { .. }) && !is_jsonl {
-            let path = path.display();
-            let problem =
-                "the results of JSON lines are JSON lines, too; let the name end in .jsonl";
-            return Err(Error::BadInput(format!("{path}: {problem}")));
-        }
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let is_jsonl = matches!(extension, Some("jsonl" | "ndjson" | "json"));
+        let shape = Shape::of(transfers.header()?, &args.columns(), is_jsonl)
+            .map_err(|problem| Error::BadInput(format!("{}: {problem}", path.display())))?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = path.with_file_name(name);
@@ -157,7 +156,7 @@ pub(super) async fn write(
     let mut orders = transfers.orders()?;
     file.begin()?;
     let mut batch = Vec::with_capacity(BATCH);
-    let mut written = 0;
+    let (mut written, mut bytes) = (0, 0);
     for outcome in outcomes {
         let Some(Read { line, text, order, .. }) = orders.next()? else { break };
         let told = match order {
@@ -166,9 +165,10 @@ pub(super) async fn write(
                 Told { line, message: problem, outcome: "invalid".into(), ..Told::default() }
             }
         };
+        bytes += text.len();
         batch.push(Line { told, text });
-        if batch.len() == BATCH {
-            written += BATCH as u64;
+        if batch.len() == BATCH || bytes >= BATCH_BYTES {
+            (written, bytes) = (written + batch.len() as u64, 0);
             write_batch(context, transfers, is_followed, &mut batch, &mut file).await?;
             progress.at(written, "");
         }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use client::{Body, Ids, Order};
 use input::content::Occurrences;
-use input::files::{
-    Checked, Columns, Header, Identity, Input, Parsed, Rows, TRANSFERS, parse_transfer,
-};
+use input::files::{Checked, Header, Identity, Input, Parsed, Rows, TRANSFERS, parse_transfer};
 use input::{Defaults, Kind};
+use ledger::hex::hex;
 use ledger::limits::NAME_BYTES_MAX;
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc::Sender;
 
 use super::SubmitArgs;
@@ -77,8 +77,7 @@ impl Transfers {
             Defaults { currency: args.currency.clone(), kind: Kind::from_flag(args.decimal) };
         let (console, file) = (context.console.clone(), args.file.clone());
         let (format, batch) = (args.reading.format, args.batch.clone());
-        let metadata = args.metadata_columns.iter().flat_map(|names| names.0.clone()).collect();
-        let columns = Columns { metadata, ..args.reading.columns() };
+        let columns = args.columns();
         let opening = tokio::task::spawn_blocking(move || {
             let input = Input::open(&file, format, TRANSFERS, columns)?;
             let checked = check(&input, &console, |record| parse_transfer(record, &defaults))?;
@@ -111,7 +110,7 @@ impl Transfers {
     /// The id of an invalid row that has none of its own, for the time when it is corrected: it does
     /// not depend on what the row says then. None where Tandem makes no ids.
     pub fn id_of_line(&self, line: u32) -> Option<String> {
-        self.ids.made(self.batch.id_of_line(line)).ok()
+        self.ids.made(self.batch.id_of_line(&self.checked.digest, line)).ok()
     }
 
     /// The first line, if it is a CSV file.
@@ -120,9 +119,9 @@ impl Transfers {
     }
 
     /// The id of a row that is submitted once more after it was refused.
-    /// None where Tandem makes no ids, or it would be too long.
+    /// None where Tandem makes no ids.
     pub fn next_id(&self, id: &str) -> Option<String> {
-        self.ids.made(numbered_on(id)).ok().filter(|id| id.len() <= NAME_BYTES_MAX)
+        self.ids.made(numbered_on(id)).ok()
     }
 
     /// The batch, if ids were derived from it: if a valid row has no id of its own.
@@ -173,7 +172,11 @@ fn numbered_on(id: &str) -> String {
         Some((first, number.checked_add(1)?))
     });
     let (first, number) = numbered.unwrap_or((id, 2));
-    format!("{first}{AGAIN}{number}")
+    let next = format!("{first}{AGAIN}{number}");
+    if next.len() <= NAME_BYTES_MAX {
+        return next;
+    }
+    format!("sha256:{}{AGAIN}{number}", hex(&Sha256::digest(first.as_bytes())))
 }
 
 /// A row that fits the ledger's schema.
@@ -229,5 +232,8 @@ mod tests {
         ] {
             assert_eq!(numbered_on(id), expected);
         }
+        let long = numbered_on(&"x".repeat(NAME_BYTES_MAX));
+        assert!(long.starts_with("sha256:") && long.ends_with("/again-2"), "{long}");
+        assert_eq!(numbered_on(&long), long.replace("again-2", "again-3"));
     }
 }

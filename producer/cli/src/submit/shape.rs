@@ -8,14 +8,14 @@ use input::files::{Column, Columns, Header, RESULT_COLUMNS, csv_cells};
 use input::json_row;
 use serde_json::{Map, Value};
 
-use super::SubmitArgs;
-use crate::exit::Error;
-
 /// The field of a transfer that is its id.
 const ID: &str = "id";
 
 /// The field that says what a transfer is for.
 const METADATA: &str = "metadata";
+
+/// The field under which a row stands that can't be read. No transfer has it.
+const UNREADABLE: &str = "unreadable";
 
 /// The id that a row gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,31 +36,44 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Of a file with this first line, if it is CSV.
-    pub fn of(header: Option<Header>, args: &SubmitArgs) -> Result<Shape, Error> {
-        let columns = args.reading.columns();
-        let is_another = match &header {
-            Some(header) => {
-                let has_id = header.columns.iter().any(is_id);
-                !has_id && header.names.iter().any(|name| name.eq_ignore_ascii_case(ID))
+    /// Of a file with this first line, if it is CSV, written as JSON lines or as CSV.
+    pub fn of(header: Option<Header>, columns: &Columns, as_jsonl: bool) -> Result<Shape, String> {
+        let shape = match header {
+            None if !as_jsonl => {
+                return Err("the results of JSON lines are JSON lines, too; let the name end in \
+                            .jsonl"
+                    .to_owned());
             }
-            None => is_not_the_id(&columns, args),
-        };
-        if is_another {
-            let problem = "--results writes ids under the name id, and the file has something else \
-                           under it; rename that";
-            return Err(Error::BadInput(problem.to_owned()));
-        }
-        Ok(match header {
+            Some(_) if as_jsonl && *columns != Columns::default() => {
+                return Err(
+                    "what is said of the columns would not be true of the results; let the \
+                            name end in .csv"
+                        .to_owned(),
+                );
+            }
             Some(header) => {
                 let id = header.columns.iter().position(is_id);
                 Shape::Csv { header, id }
             }
             None => {
-                let id = columns.named.into_iter().find(|(field, _)| field == ID);
-                Shape::Jsonl { id: id.map_or_else(|| ID.to_owned(), |(_, name)| name) }
+                let id = columns.named.iter().find(|(field, _)| field == ID);
+                Shape::Jsonl { id: id.map_or_else(|| ID.to_owned(), |(_, name)| name.clone()) }
             }
-        })
+        };
+        // Who reads the results in the same way must find the ids there.
+        let name = match &shape {
+            Shape::Csv { id: Some(_), .. } => return Ok(shape),
+            Shape::Csv { id: None, .. } => ID,
+            Shape::Jsonl { id } => id,
+        };
+        match columns.role(name) {
+            Ok(None) => Ok(shape),
+            Ok(Some(column)) if is_id(&column) => Ok(shape),
+            Ok(Some(_)) | Err(_) => Err(format!(
+                "--results writes ids under the name {name}, which stands for something else here; \
+                 rename that in the file"
+            )),
+        }
     }
 
     /// The columns behind those that say what became of a row.
@@ -89,15 +102,9 @@ impl Shape {
 
     /// A row as cells of CSV.
     pub fn cells(&self, text: &str, with: &Id) -> Vec<String> {
-        let Shape::Csv { header, id } = self else { return Vec::new() };
+        let Shape::Csv { id, .. } = self else { return Vec::new() };
         let Ok(mut cells) = csv_cells(text) else {
-            // As text in the last column, where it is invalid until it is corrected.
-            let mut cells = vec![String::new(); header.names.len() + usize::from(id.is_none())];
-            cells.drain(..self.results());
-            if let Some(last) = cells.last_mut() {
-                text.clone_into(last);
-            }
-            return cells;
+            return self.unreadable(text, with);
         };
         match id {
             Some(at) => {
@@ -115,29 +122,48 @@ impl Shape {
         }
     }
 
-    /// A row as an object of JSON; as a text where it is none.
+    /// A row that has no cells, as a text beside its id. It is invalid until it is corrected.
+    fn unreadable(&self, text: &str, with: &Id) -> Vec<String> {
+        let mut cells = vec![String::new(); self.columns().len()];
+        let at = match self {
+            Shape::Csv { id: Some(at), .. } => at - self.results(),
+            Shape::Csv { id: None, .. } | Shape::Jsonl { .. } => 0,
+        };
+        put(&mut cells[at], with);
+        // There are at least four: an id, and what each transfer has.
+        let other = if at + 1 == cells.len() { 0 } else { cells.len() - 1 };
+        text.clone_into(&mut cells[other]);
+        cells
+    }
+
+    /// A row as an object of JSON. One that is none is a text beside its id, which is invalid until
+    /// it is corrected.
     pub fn object(&self, text: &str, with: &Id) -> Value {
         let row = match self {
             Shape::Jsonl { .. } => json_row(text),
             Shape::Csv { header, .. } => by_names(header, text),
         };
-        let Some(mut row) = row else { return text.into() };
+        let mut row =
+            row.unwrap_or_else(|| [(UNREADABLE.to_owned(), text.into())].into_iter().collect());
         let name = match self {
             Shape::Jsonl { id } => id,
             Shape::Csv { .. } => ID,
         };
-        let mut own = match row.remove(name) {
+        // A name that the user has given is found in whatever case.
+        let there = row.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
+        let name = there.unwrap_or_else(|| name.to_owned());
+        let mut own = match row.remove(&name) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(own)) => own,
             Some(other) => {
                 // It is invalid, and stays so.
-                row.insert(name.to_owned(), other);
+                row.insert(name, other);
                 return row.into();
             }
         };
         put(&mut own, with);
         if !own.is_empty() {
-            row.insert(name.to_owned(), own.into());
+            row.insert(name, own.into());
         }
         row.into()
     }
@@ -145,15 +171,6 @@ impl Shape {
 
 fn is_id(column: &Column) -> bool {
     matches!(column, Column::Field(field) if field == ID)
-}
-
-/// Whether the user says that `id` in JSON lines is something else.
-fn is_not_the_id(columns: &Columns, args: &SubmitArgs) -> bool {
-    let metadata = args.metadata_columns.iter().flat_map(|names| &names.0);
-    let mut others = columns.ignored.iter().chain(metadata);
-    let of_another = |(field, name): &(String, String)| field != ID && name == ID;
-    let is_named = columns.named.iter().any(|(field, _)| field == ID);
-    !is_named && (others.any(|name| name == ID) || columns.named.iter().any(of_another))
 }
 
 fn put(cell: &mut String, with: &Id) {
@@ -234,16 +251,23 @@ mod tests {
         assert_eq!(shape.cells("t-1,a", &unless("line-3")), ["t-1", "a"]);
         assert_eq!(shape.cells(",a", &unless("line-3")), ["line-3", "a"]);
         assert_eq!(shape.cells(",a,b,c", &unless("line-3")), ["line-3", "a", "b", "c"]);
-        assert_eq!(shape.cells(r#"t,"open"#, &unless("line-3")), ["", r#"t,"open"#]);
-        assert_eq!(shape.object(r#"t,"open"#, &unless("line-3")), r#"t,"open"#);
+        assert_eq!(shape.cells(r#"t,"open"#, &unless("line-3")), ["line-3", r#"t,"open"#]);
+        let expected = json!({ "id": "line-3", "unreadable": r#"t,"open"# });
+        assert_eq!(shape.object(r#"t,"open"#, &unless("line-3")), expected);
+        let last = csv(&[("source", field("source")), ("id", field("id"))]);
+        assert_eq!(last.cells(r#""open"#, &unless("line-3")), [r#""open"#, "line-3"]);
         let lines = Shape::Jsonl { id: "ref".to_owned() };
         for (row, expected) in [
             (r#"{"source":"a"}"#, json!({ "source": "a", "ref": "line-3" })),
             (r#"{"source":"a","ref":null}"#, json!({ "source": "a", "ref": "line-3" })),
             (r#"{"source":"a","ref":"own"}"#, json!({ "source": "a", "ref": "own" })),
             (r#"{"source":"a","ref":7}"#, json!({ "source": "a", "ref": 7 })),
-            (r#"{"source":"a","source":"b"}"#, json!(r#"{"source":"a","source":"b"}"#)),
-            ("{", json!("{")),
+            (r#"{"source":"a","Ref":"own"}"#, json!({ "source": "a", "Ref": "own" })),
+            (
+                r#"{"source":"a","source":"b"}"#,
+                json!({ "unreadable": r#"{"source":"a","source":"b"}"#, "ref": "line-3" }),
+            ),
+            ("{", json!({ "unreadable": "{", "ref": "line-3" })),
         ] {
             assert_eq!(lines.object(row, &unless("line-3")), expected, "{row}");
         }
@@ -261,5 +285,39 @@ mod tests {
         let row = r#"{"line":2,"transaction":"t","outcome":"canceled","reason":"","message":"",
                       "row":{"id":"t/again-2","source":"alice"}}"#;
         assert_eq!(lines.object(row, &is("n")), json!({ "id": "n", "source": "alice" }));
+    }
+
+    #[test]
+    fn ids_are_only_written_where_the_same_flags_read_them_as_ids() {
+        let named = |field: &str, name: &str| Columns {
+            named: vec![(field.to_owned(), name.to_owned())],
+            ..Columns::default()
+        };
+        let ignored = |name: &str| Columns { ignored: vec![name.into()], ..Columns::default() };
+        let without_id =
+            || Some(Header { names: vec!["source".into()], columns: vec![field("source")] });
+        let with_id = || Some(Header { names: vec!["Ref".into()], columns: vec![field("id")] });
+        let plain = Columns::default();
+        for (header, columns, as_jsonl) in [
+            (without_id(), &plain, false),
+            (without_id(), &plain, true),
+            (without_id(), &ignored("Booked"), false),
+            (with_id(), &named("id", "Ref"), false),
+            (None, &plain, true),
+            (None, &named("id", "Ref"), true),
+        ] {
+            assert!(Shape::of(header, columns, as_jsonl).is_ok(), "{columns:?}");
+        }
+        for (header, columns, as_jsonl, problem) in [
+            (without_id(), &ignored("ID"), false, "something else"),
+            (without_id(), &named("exclusiveKey", "id"), false, "something else"),
+            (with_id(), &named("id", "Ref"), true, ".csv"),
+            (None, &plain, false, ".jsonl"),
+            (None, &ignored("Id"), true, "something else"),
+            (None, &named("exclusiveKey", "id"), true, "something else"),
+        ] {
+            let error = Shape::of(header, columns, as_jsonl).expect_err(problem);
+            assert!(error.contains(problem), "{error:?} should say {problem:?}");
+        }
     }
 }

@@ -72,6 +72,11 @@ pub async fn confirm_file(
     let is_value = |(field, _): &(String, String)| field == "value";
     let has_value = input.rows()?.has_column("value") || args.columns().named.iter().any(is_value);
     let parse = move |record: Record| parse_hold(record, has_value);
+    if !args.expect_total.is_empty() && !has_value {
+        let problem = "--expect-total needs a value in each row: what all of a hold is stands in the \
+                       database";
+        return Err(Error::BadInput(problem.to_owned()));
+    }
     let checked = check(&input, &context.console, parse)?;
     require_valid(&checked, args.skip_invalid, &context.console)?;
     require_sound(&checked, args, &context.console)?;

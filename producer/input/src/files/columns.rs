@@ -63,7 +63,10 @@ impl Columns {
 
     /// What a column is for, where the user has said so, or the field of this name comes from
     /// another column.
-    pub(crate) fn role(&self, column: &str) -> Result<Option<Column>, String> {
+    ///
+    /// # Errors
+    /// When the user has said that the field of this name is in another column.
+    pub fn role(&self, column: &str) -> Result<Option<Column>, String> {
         let is = |name: &String| name.eq_ignore_ascii_case(column);
         if self.ignored.iter().any(is) {
             return Ok(Some(Column::Ignored));
@@ -77,9 +80,10 @@ impl Columns {
         match self.named.iter().find(|(field, _)| is(field)) {
             None => Ok(None),
             Some((field, other)) => Err(format!(
-                "{field} is in the column {:?}, as you say; pass this one over with\n  \
-                 --ignore-columns {column}",
-                echo(other)
+                "{field} is in the column {:?}, as you say; pass {:?} over with\n  \
+                 --ignore-columns NAME",
+                echo(other),
+                echo(column)
             )),
         }
     }

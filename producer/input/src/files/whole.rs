@@ -12,7 +12,7 @@ use std::fmt;
 use ledger::account::Account;
 use ledger::amount::Amount;
 use ledger::limits::echo;
-use ledger::transaction::{Body, TransactionId};
+use ledger::transaction::{Body, Leg, TransactionId};
 
 /// Sums of no more currencies are kept. Rows of others are counted without a sum.
 pub const CURRENCIES_MAX: usize = 1_000;
@@ -39,15 +39,19 @@ impl Contents for Body {
     }
 
     fn total(&self) -> Amount {
-        let credits = self.legs().iter().map(|leg| leg.amount).filter(|it| !it.is_negative());
-        // The credits of a valid transaction are within the limits of an amount.
-        credits.reduce(|sum, amount| sum.checked_add(amount).unwrap_or(sum)).unwrap_or(Amount::ZERO)
+        sum_of_credits(self.legs())
     }
 
     fn each_name(&self, mut told: impl FnMut(&str)) {
         self.legs().iter().for_each(|leg| told(&leg.account));
         self.terms().exclusive_key.iter().for_each(|key| told(key));
     }
+}
+
+fn sum_of_credits(legs: &[Leg]) -> Amount {
+    let credits = legs.iter().map(|leg| leg.amount).filter(|it| !it.is_negative());
+    // The credits of a valid transaction are within the limits of an amount.
+    credits.reduce(|sum, amount| sum.checked_add(amount).unwrap_or(sum)).unwrap_or(Amount::ZERO)
 }
 
 impl Contents for Account {
@@ -79,7 +83,9 @@ impl Contents for (TransactionId, client::Capture) {
     fn total(&self) -> Amount {
         match &self.1 {
             client::Capture::Value(value) => *value,
-            client::Capture::All | client::Capture::Legs(_) => Amount::ZERO,
+            client::Capture::Legs(legs) => sum_of_credits(legs),
+            // What that is stands in the database.
+            client::Capture::All => Amount::ZERO,
         }
     }
 
@@ -110,10 +116,10 @@ impl Total {
         Total { rows, nanos, smallest: first, largest: first, whole, decimal }
     }
 
-    /// Whether no amount was a decimal.
+    /// Whether all amounts are whole, as far as it is known what they are of.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.decimal.is_none()
+        self.whole.is_some() && self.decimal.is_none()
     }
 }
 

@@ -302,3 +302,41 @@ async fn nothing_of_a_doubtful_file_is_paid_until_its_owner_says_that_it_is_righ
     paid(&world, 1_263).await;
     world.finish().await;
 }
+
+#[tokio::test]
+async fn results_of_another_programs_file_are_sent_again_with_the_same_flags_and_pay_nothing_twice()
+{
+    let world = world().await;
+    let worker = world.worker("one").start().await;
+    let [file, results, lines] = ["bank.csv", "results.csv", "results.jsonl"]
+        .map(|name| world.directory().join(name).to_str().expect("a plain path").to_owned());
+    let text = "Ref,From,To,Amount,id\nr1,a,b,5,x\nr2,a,b,oops,y\nr3,a,\"b,7,z\n";
+    std::fs::write(&file, text).expect("the file can be written");
+    let flags = ["--columns", "id=Ref,source=From,destination=To,value=Amount"];
+    let flags =
+        [&flags[..], &["--ignore-columns", "id", "--skip-invalid", "--wait", "--json"]].concat();
+    let refused = [&["submit", &file, "--results", &lines], &flags[..]].concat();
+    let refused = world.producer(&refused).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("let the name end in .csv"), "{refused:?}");
+    let first = [&["submit", &file, "--results", &results], &flags[..]].concat();
+    assert_counts(&world.producer(&first).await.expect_success().json(), 1, 0);
+    // Both are corrected, one after the other.
+    let correct = |bad: &str, good: &str| {
+        let text = std::fs::read_to_string(&results).expect("the results are there");
+        assert!(text.contains(bad), "{text}");
+        std::fs::write(&results, text.replace(bad, good)).expect("it can be written");
+    };
+    let again = [&["submit", &results], &flags[..]].concat();
+    correct(",oops,", ",6,");
+    assert_counts(&world.producer(&again).await.expect_success().json(), 1, 1);
+    correct(",,,,\"r3,a,\"\"b,7,z\"", ",a,b,7,z");
+    for submitted in [1, 0] {
+        let sent = world.producer(&again).await.expect_success().json();
+        assert_counts(&sent, submitted, 3 - submitted);
+    }
+    assert_eq!(world.balance("b").await, Amount::Int(5 + 6 + 7));
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}

@@ -53,8 +53,10 @@ async fn dies_at_a_tenth_of(count: usize) {
     eprintln!(
         "death: the fresh one took {fresh:.1?}, all {all:.1?}; as many without one {needed:.1?}"
     );
-    assert!(fresh < needed * 3 / 2 + s(2), "the fresh one took {fresh:?}, all others {needed:?}");
-    let limit = LEASE + GRACE + SLACK + started + needed * 3 / 2;
+    // Other tests run meanwhile, and not as many all the time. The fault that this guards against
+    // took seven times as long.
+    assert!(fresh < needed * 3 + s(2), "the fresh one took {fresh:?}, all others {needed:?}");
+    let limit = LEASE + GRACE + SLACK + started + needed * 3;
     assert!(all < limit, "all took {all:?}, not {limit:?}");
     drop(second);
     world.finish().await;

@@ -102,7 +102,7 @@ async fn whoever_waits_for_no_worker_is_told_what_was_not_submitted() {
     let world = World::new().await;
     accounts_of_chain(&world, 3).await;
     let file = file(&world, &chain(3));
-    let limited = ["submit", &file, "--in-order", "--wait", "--wait-limit", "1", "--json"];
+    let limited = ["submit", &file, "--in-order", "--wait", "--wait-limit", "5", "--json"];
     let told = world.producer(&limited).await;
     assert_eq!(told.code, Some(3), "{told:?}");
     let summary = told.json();

@@ -8,6 +8,7 @@ use harness::worker::Worker;
 use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongodb::bson::doc;
+use tokio::task::JoinSet;
 
 /// How many batches of a worker went each way: as native transactions, and in two phases. Waits
 /// until none is under way, because a batch is counted a moment after its transactions are final.
@@ -33,14 +34,18 @@ async fn a_worker_that_chooses_goes_the_native_way_until_others_are_in_its_way()
     world.wait_final(s(60)).await;
     let (native, in_phases) = ways(&worker).await;
     assert!(native > 0.0 && in_phases == 0.0, "{native} native, {in_phases} in phases");
-    // Somebody writes to the account without a pause, so no snapshot of it lasts until a commit.
-    let accounts = world.store.accounts();
-    let disturber = tokio::spawn(async move {
-        loop {
-            let note = doc! { "$inc": { "foreign": 1 } };
-            accounts.update_one(doc! { "_id": "a" }, note).await.expect("MongoDB is there");
-        }
-    });
+    // Others write to the account without a pause, so no snapshot of it lasts until a commit. Each
+    // waits for the disk, so it takes several of them.
+    let mut disturbers = JoinSet::new();
+    for _ in 0..8 {
+        let accounts = world.store.accounts();
+        disturbers.spawn(async move {
+            loop {
+                let note = doc! { "$inc": { "foreign": 1 } };
+                accounts.update_one(doc! { "_id": "a" }, note).await.expect("MongoDB is there");
+            }
+        });
+    }
     let deadline = Instant::now() + s(60);
     for round in 0.. {
         let begun = Instant::now();
@@ -57,7 +62,7 @@ async fn a_worker_that_chooses_goes_the_native_way_until_others_are_in_its_way()
         }
         assert!(Instant::now() < deadline, "it never goes in two phases");
     }
-    disturber.abort();
+    disturbers.shutdown().await;
     let (before, _) = ways(&worker).await;
     let deadline = Instant::now() + s(60);
     for round in 0.. {

@@ -169,9 +169,9 @@ impl Findings {
         ]
     }
 
-    /// Whether nothing would refuse a row, as things stand.
+    /// Whether nothing was found that would refuse a row, as things stand, and all was looked at.
     pub fn is_empty(&self) -> bool {
-        self.all().iter().all(|(_, found)| found.count == 0)
+        self.not_looked_at == 0 && self.all().iter().all(|(_, found)| found.count == 0)
     }
 }
 

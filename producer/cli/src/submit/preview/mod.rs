@@ -23,6 +23,8 @@ use crate::files::{Allow, require_expected, require_sound, require_valid, sum_of
 
 /// Rows that are looked up together.
 const CHUNK: usize = 1_000;
+/// The most bytes of them, as read from the file.
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// What a file would do.
 #[derive(Debug, Serialize)]
@@ -132,14 +134,15 @@ async fn look(context: &Context, transfers: &Transfers) -> Result<Looked, Error>
     let (mut known, mut conflicts) = (BTreeMap::new(), 0);
     let mut accounts = Accounts::default();
     let mut orders = transfers.orders()?;
-    let (mut chunk, mut looked) = (Vec::with_capacity(CHUNK), 0);
+    let (mut chunk, mut bytes, mut looked) = (Vec::with_capacity(CHUNK), 0, 0);
     loop {
         let next = orders.next()?;
         let is_end = next.is_none();
-        if let Some(Read { order: Ok(order), .. }) = next {
+        if let Some(Read { order: Ok(order), bytes: length, .. }) = next {
+            bytes += length;
             chunk.push(order);
         }
-        if chunk.len() < CHUNK && !is_end {
+        if chunk.len() < CHUNK && bytes < CHUNK_BYTES && !is_end {
             continue;
         }
         let found = context.client.known(&chunk).await?;
@@ -153,6 +156,7 @@ async fn look(context: &Context, transfers: &Transfers) -> Result<Looked, Error>
         looked += chunk.len() as u64;
         progress.at(looked, "");
         chunk.clear();
+        bytes = 0;
         if is_end {
             break;
         }
