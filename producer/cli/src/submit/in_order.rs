@@ -82,21 +82,19 @@ pub(super) async fn run(
                 None => is_read = true,
             },
             Some((places, results)) = submitting.next() => {
-                let after: Vec<After> = results.iter().map(after).collect();
-                let decided = places.iter().zip(&after);
-                for (place, after) in decided {
+                for (place, after) in places.iter().zip(results.iter().map(after)) {
                     let row = Row { place: place.ordinal, line: place.line };
                     match after {
+                        After::Awaited(id) => {
+                            undecided.insert(row.place, (row.line, id.clone()));
+                            awaited.push(ended(client, row, id));
+                        }
                         After::Decided { is_refused } => {
-                            if *is_refused && stop_at_refusal {
+                            waiting.sequence.decided(row.place);
+                            if is_refused && stop_at_refusal {
                                 stage.note(row.line, "is refused; nothing behind it is submitted");
                                 stopped = Some(Stopped::AtRefusal);
                             }
-                            waiting.sequence.decided(row.place);
-                        }
-                        After::Awaited(id) => {
-                            undecided.insert(row.place, (row.line, id.clone()));
-                            awaited.push(ended(client, row, id.clone()));
                         }
                     }
                 }
@@ -195,7 +193,9 @@ fn after(result: &Result<Receipt, E>) -> After {
                 After::Awaited(receipt.id.clone())
             }
         },
-        // The row is named when it is taken in, and a failure of a server ends the command.
+        // It ends the command when it is taken in.
+        Err(E::Unavailable { .. }) => After::Decided { is_refused: false },
+        // The row is named when it is taken in.
         Err(_) => After::Decided { is_refused: true },
     }
 }
