@@ -18,7 +18,6 @@ use mongodb::bson::{DateTime, Document, doc};
 use super::Store;
 use super::names::FILES;
 use super::own::FILE;
-use super::read::Fields;
 use super::write::none_refused;
 
 const OPERATION: &str = "file";
@@ -33,6 +32,12 @@ pub struct SubmittedFile {
 }
 
 impl SubmittedFile {
+    /// Whether it was submitted as this batch.
+    #[must_use]
+    pub fn is_of(&self, batch: &str) -> bool {
+        self.batches.iter().any(|one| one == batch)
+    }
+
     fn parse(document: &Document) -> Option<SubmittedFile> {
         document.get_str("kind").ok().filter(|kind| *kind == FILE.kind)?;
         let batches = document.get_array("batches").ok()?.iter();
@@ -51,14 +56,7 @@ impl Store {
         &self,
         content: &str,
     ) -> Result<Option<SubmittedFile>, LedgerError> {
-        let found = self.documents(OPERATION, FILES, &[content], Fields::All).await?;
-        let Some(found) = found.first() else { return Ok(None) };
-        let file = Document::try_from(&**found).ok().and_then(|it| SubmittedFile::parse(&it));
-        let foreign = || {
-            let problem = format!("the document {content:?} of {FILES} was not made by Tandem");
-            LedgerError::lasting(OPERATION, problem)
-        };
-        file.map(Some).ok_or_else(foreign)
+        self.own_document(OPERATION, FILE, content, SubmittedFile::parse).await
     }
 
     /// Notes the first batch of a content. Returns whether there was no note.
@@ -76,9 +74,7 @@ impl Store {
         let document = doc! {
             "_id": content, "kind": FILE.kind, "batches": [batch], "rows": rows, "at": at,
         };
-        let left = self.insert(FILES, &[document]).await?;
-        none_refused(OPERATION, left.refused.into_iter().chain(left.taken))?;
-        Ok(left.existing.is_empty())
+        self.insert_own(OPERATION, FILE, document).await
     }
 
     /// Notes one more batch of a content.

@@ -16,6 +16,8 @@ use super::names::{
     EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS,
 };
 use super::raw::{RawId, number, shown};
+use super::read::Fields;
+use super::write::none_refused;
 
 /// No more foreign documents of one collection are counted.
 pub const FOREIGN_MAX: u64 = 10_000;
@@ -113,6 +115,43 @@ impl Foreign {
 }
 
 impl Store {
+    /// Reads a document of Tandem's, if there is one of this `_id`.
+    ///
+    /// # Errors
+    /// When the server is away, or the document is not one of Tandem's.
+    pub(super) async fn own_document<T>(
+        &self,
+        operation: &'static str,
+        own: Own,
+        id: &str,
+        parse: impl Fn(&Document) -> Option<T>,
+    ) -> Result<Option<T>, LedgerError> {
+        let collection = own.collection;
+        let found = self.documents(operation, collection, &[id], Fields::All).await?;
+        let Some(found) = found.first() else { return Ok(None) };
+        let read = Document::try_from(&**found).ok().and_then(|document| parse(&document));
+        let foreign = || {
+            let problem = format!("the document {id:?} of {collection} was not made by Tandem");
+            LedgerError::lasting(operation, problem)
+        };
+        read.map(Some).ok_or_else(foreign)
+    }
+
+    /// Inserts a document of Tandem's. Returns whether there was none of its `_id`.
+    ///
+    /// # Errors
+    /// When the outcome is unknown, or the server is away or refuses.
+    pub(super) async fn insert_own(
+        &self,
+        operation: &'static str,
+        own: Own,
+        document: Document,
+    ) -> Result<bool, LedgerError> {
+        let left = self.insert(own.collection, &[document]).await?;
+        none_refused(operation, left.refused.into_iter().chain(left.taken))?;
+        Ok(left.existing.is_empty())
+    }
+
     /// The foreign documents in those of Tandem's own collections that the user may read, where
     /// there are any.
     ///

@@ -25,7 +25,6 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf, doc, raw
 use super::names::REQUESTS;
 use super::native::Halt;
 use super::own::REQUEST;
-use super::read::Fields;
 use super::write::none_refused;
 use super::{Store, fault};
 
@@ -70,14 +69,7 @@ impl Store {
     /// # Errors
     /// When the server is away, or the document of this `_id` is not one of Tandem's.
     pub async fn request(&self, id: &str) -> Result<Option<Request>, LedgerError> {
-        let found = self.documents(OPERATION, REQUESTS, &[id], Fields::All).await?;
-        let Some(found) = found.first() else { return Ok(None) };
-        let request = Document::try_from(&**found).ok().and_then(|it| Request::parse(&it));
-        let foreign = || {
-            let problem = format!("the document {id:?} of {REQUESTS} was not made by Tandem");
-            LedgerError::lasting(OPERATION, problem)
-        };
-        request.map(Some).ok_or_else(foreign)
+        self.own_document(OPERATION, REQUEST, id, Request::parse).await
     }
 
     /// Gives a key to an array. `seen` is what came under it before; `about` is kept with a new
@@ -95,9 +87,7 @@ impl Store {
             let mut document = doc! { "_id": &under.request, "kind": REQUEST.kind };
             document.extend(about);
             document.extend(doc! { "content": &under.content, "accepted": [], "version": 1_i64 });
-            let left = self.insert(REQUESTS, &[document]).await?;
-            none_refused(OPERATION, left.refused.into_iter().chain(left.taken))?;
-            return Ok(left.existing.is_empty());
+            return self.insert_own(OPERATION, REQUEST, document).await;
         };
         let statement = doc! {
             "q": { "_id": &under.request, "kind": REQUEST.condition(), "version": seen.version },
