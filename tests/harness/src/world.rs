@@ -136,6 +136,26 @@ impl World {
         self.directory.clone()
     }
 
+    /// Writes a file into this directory; returns its path.
+    ///
+    /// # Panics
+    /// When it can't be written.
+    #[must_use]
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("the file can be written");
+        path
+    }
+
+    /// Where a file of this name is in this directory.
+    ///
+    /// # Panics
+    /// When the path is no UTF-8.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.directory().join(name).to_str().expect("a plain path").to_owned()
+    }
+
     /// The environment variables of the programs.
     #[must_use]
     pub fn env(&self) -> BTreeMap<String, String> {

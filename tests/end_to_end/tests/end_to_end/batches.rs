@@ -8,32 +8,30 @@ use ledger::amount::Amount;
 use ledger::transaction::State;
 use serde_json::Value;
 
-async fn world() -> World {
+pub(super) async fn world() -> World {
     let world = World::new().await;
     world.accounts(&[("a", 1_000_000), ("b", 0)]).await;
     world
 }
 
 /// Submits a file of rows `source,destination,value`.
-async fn submit(world: &World, rows: &[&str], more: &[&str]) -> Answer {
-    let file = world.directory().join("rows.csv");
+pub(super) async fn submit(world: &World, rows: &[&str], more: &[&str]) -> Answer {
     let text = format!("source,destination,value\n{}\n", rows.join("\n"));
-    std::fs::write(&file, text).expect("the file can be written");
-    let file = file.to_str().expect("a plain path");
-    world.producer(&[&["submit", file, "--json"], more].concat()).await
+    let file = world.write("rows.csv", text);
+    world.producer(&[&["submit", &file, "--json"], more].concat()).await
 }
 
 fn batch(summary: &Value) -> String {
     summary["batch"].as_str().unwrap_or_else(|| panic!("no batch in {summary}")).to_owned()
 }
 
-fn assert_counts(summary: &Value, submitted: u64, unchanged: u64) {
+pub(super) fn assert_counts(summary: &Value, submitted: u64, unchanged: u64) {
     let found = (summary["submitted"].as_u64(), summary["unchanged"].as_u64());
     assert_eq!(found, (Some(submitted), Some(unchanged)), "{summary}");
 }
 
 /// Settles everything; `b` has received this much.
-async fn paid(world: &World, amount: i64) {
+pub(super) async fn paid(world: &World, amount: i64) {
     let worker = world.worker("one").start().await;
     world.wait_final(s(60)).await;
     assert_eq!(world.count(&[State::Done]).await, world.count(&State::ALL).await);
@@ -99,24 +97,6 @@ async fn a_row_that_stands_three_times_and_then_four_times_is_paid_four_times() 
 }
 
 #[tokio::test]
-async fn results_name_the_ids_under_which_rows_were_submitted() {
-    let world = world().await;
-    let results = world.directory().join("results.jsonl");
-    let path = results.to_str().expect("a plain path");
-    let rows = ["a,b,1", "a,b,2", "a,b,1"];
-    submit(&world, &rows, &["--results", path]).await.expect_success();
-    let results = std::fs::read_to_string(&results).expect("the results are there");
-    for (line, value) in results.lines().zip([1, 2, 1]) {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        let id = line["transaction"].as_str().expect("an id");
-        assert_eq!(world.transaction(id).await.get_i64("value").ok(), Some(value), "{line}");
-    }
-    assert_eq!(results.lines().count(), 3);
-    paid(&world, 4).await;
-    world.finish().await;
-}
-
-#[tokio::test]
 async fn a_batch_is_named_to_people_and_checked() {
     let world = world().await;
     for (name, problem) in [("", "is empty"), ("a\tb", "control character")] {
@@ -144,10 +124,8 @@ async fn the_same_rows_are_not_paid_as_another_batch_unless_that_is_said() {
     let first = submit(&world, &rows, &["--batch", "may payroll"]).await.expect_success().json();
     assert_counts(&first, 3, 0);
     // Saved again by another program: with a mark, other line ends, quotes, and in another order.
-    let file = world.directory().join("saved.csv");
     let text = "\u{feff}Source,Destination,Value\r\na,b,2\r\n\"a\",b,+2\r\na,b,01\r\n,,\r\n";
-    std::fs::write(&file, text).expect("the file can be written");
-    let saved = ["submit", file.to_str().expect("a plain path"), "--json"];
+    let saved = ["submit", &world.write("saved.csv", text), "--json"];
     let submit_saved = async |more: &[&str]| world.producer(&[&saved, more].concat()).await;
     for more in [&[][..], &["--batch", "june"]] {
         let refused = submit_saved(more).await;
@@ -186,75 +164,10 @@ async fn a_file_that_was_saved_again_is_noticed_and_the_remedy_completes_the_fir
 }
 
 #[tokio::test]
-async fn a_file_of_results_is_corrected_step_by_step_and_only_what_was_not_done_is_paid() {
-    for (name, next) in [("results.csv", "more.csv"), ("results.jsonl", "more.jsonl")] {
-        let world = world().await;
-        world.accounts(&[("poor", 0)]).await;
-        let worker = world.worker("one").start().await;
-        let [results, next] = [name, next].map(|name| world.directory().join(name));
-        let path = |path: &std::path::Path| path.to_str().expect("a plain path").to_owned();
-        let [results, next] = [path(&results), path(&next)];
-        let rows = ["a,b,1", "poor,b,5", "a,b,oops", "a,b,1", "a,b,ouch"];
-        let more = ["--skip-invalid", "--wait", "--results", &results];
-        let first = submit(&world, &rows, &more).await.expect_success().json();
-        assert_eq!((&first["done"], &first["invalid"]), (&2.into(), &2.into()), "{first}");
-        // The owner corrects one bad row, whose content others have, and funds the poor account.
-        let correct = |file: &str, bad: &str, good: &str| {
-            let text = std::fs::read_to_string(file).expect("the results are there");
-            let corrected = text.replace(&format!("\"{bad}\""), &format!("\"{good}\""));
-            let corrected = corrected.replace(&format!(",{bad}\n"), &format!(",{good}\n"));
-            std::fs::write(file, corrected).expect("it can be written");
-        };
-        correct(&results, "oops", "1");
-        let fund = ["transfer", "a", "poor", "5", "--id", "fund", "--wait"];
-        world.producer(&fund).await.expect_success();
-        let again = ["submit", &results, "--json", "--wait", "--skip-invalid", "--results", &next];
-        let second = world.producer(&again).await.expect_success().json();
-        assert_counts(&second, 2, 2);
-        // Then the other one, in the new results and in the old ones: it is one payment.
-        correct(&results, "ouch", "7");
-        correct(&next, "ouch", "7");
-        for (file, submitted) in [(&next, 1), (&results, 0), (&next, 0)] {
-            let third = world.producer(&["submit", file, "--json", "--wait"]).await;
-            assert_counts(&third.expect_success().json(), submitted, 5 - submitted);
-        }
-        assert_eq!(world.balance("b").await, Amount::Int(1 + 5 + 1 + 1 + 7), "{name}");
-        world.assert_at_rest().await;
-        drop(worker);
-        world.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn what_stands_twice_or_was_stopped_is_not_paid_by_sending_the_results_again() {
-    let world = world().await;
-    let file = world.directory().join("rows.csv");
-    let results = world.directory().join("results.csv");
-    let [file, results] = [file, results].map(|it| it.to_str().expect("a plain path").to_owned());
-    let rows = "id,source,destination,value\nt1,a,b,1\nt1,a,b,1\nt2,a,b,4\n";
-    std::fs::write(&file, rows).expect("the file can be written");
-    let first = ["submit", &file, "--json", "--skip-invalid"];
-    assert_counts(&world.producer(&first).await.expect_success().json(), 2, 0);
-    world.producer(&["cancel", "t2"]).await.expect_success();
-    let worker = world.worker("one").start().await;
-    let again = [&first[..], &["--wait", "--results", &results]].concat();
-    assert_counts(&world.producer(&again).await.expect_success().json(), 0, 2);
-    let resent = ["submit", &results, "--json", "--skip-invalid", "--wait"];
-    let resent = world.producer(&resent).await.expect_success().json();
-    assert_eq!((&resent["invalid"], &resent["unchanged"]), (&1.into(), &2.into()), "{resent}");
-    assert_eq!(world.balance("b").await, Amount::Int(1));
-    world.assert_at_rest().await;
-    drop(worker);
-    world.finish().await;
-}
-
-#[tokio::test]
 async fn a_file_of_another_program_is_read_by_its_own_columns() {
     let world = world().await;
-    let file = world.directory().join("bank.csv");
     let text = "Booked,Ref,From,To,Amount,Purpose\n2026-11-01,r1,a,b,5,rent\n,,,,,\n";
-    std::fs::write(&file, text).expect("the file can be written");
-    let file = file.to_str().expect("a plain path");
+    let file = &world.write("bank.csv", text);
     let plain = world.producer(&["submit", file]).await;
     assert_eq!(plain.code, Some(2), "{plain:?}");
     assert!(plain.stderr.contains("--columns FIELD=NAME"), "{}", plain.stderr);
@@ -274,10 +187,9 @@ async fn a_file_of_another_program_is_read_by_its_own_columns() {
 async fn nothing_of_a_doubtful_file_is_paid_until_its_owner_says_that_it_is_right() {
     let world = world().await;
     let submit_text = async |text: &str, more: &[&str]| {
-        let file = world.directory().join("doubtful.csv");
-        std::fs::write(&file, format!("id,source,destination,value\n{text}")).expect("a file");
-        let file = file.to_str().expect("a plain path");
-        world.producer(&[&["submit", file, "--json"], more].concat()).await
+        let text = format!("id,source,destination,value\n{text}");
+        let file = world.write("doubtful.csv", text);
+        world.producer(&[&["submit", &file, "--json"], more].concat()).await
     };
     for (text, flag) in [
         ("t1,a,b,100\nt2,a,b,99.50\n", "mixed-amounts"),
@@ -300,43 +212,5 @@ async fn nothing_of_a_doubtful_file_is_paid_until_its_owner_says_that_it_is_righ
         submit_text("1.23457E+15,a,b,1", &["--allow", "rounded-ids,unfinished-line"]).await;
     assert_counts(&allowed.expect_success().json(), 1, 0);
     paid(&world, 1_263).await;
-    world.finish().await;
-}
-
-#[tokio::test]
-async fn results_of_another_programs_file_are_sent_again_with_the_same_flags_and_pay_nothing_twice()
-{
-    let world = world().await;
-    let worker = world.worker("one").start().await;
-    let [file, results, lines] = ["bank.csv", "results.csv", "results.jsonl"]
-        .map(|name| world.directory().join(name).to_str().expect("a plain path").to_owned());
-    let text = "Ref,From,To,Amount,id\nr1,a,b,5,x\nr2,a,b,oops,y\nr3,a,\"b,7,z\n";
-    std::fs::write(&file, text).expect("the file can be written");
-    let flags = ["--columns", "id=Ref,source=From,destination=To,value=Amount"];
-    let flags =
-        [&flags[..], &["--ignore-columns", "id", "--skip-invalid", "--wait", "--json"]].concat();
-    let refused = [&["submit", &file, "--results", &lines], &flags[..]].concat();
-    let refused = world.producer(&refused).await;
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("let the name end in .csv"), "{refused:?}");
-    let first = [&["submit", &file, "--results", &results], &flags[..]].concat();
-    assert_counts(&world.producer(&first).await.expect_success().json(), 1, 0);
-    // Both are corrected, one after the other.
-    let correct = |bad: &str, good: &str| {
-        let text = std::fs::read_to_string(&results).expect("the results are there");
-        assert!(text.contains(bad), "{text}");
-        std::fs::write(&results, text.replace(bad, good)).expect("it can be written");
-    };
-    let again = [&["submit", &results], &flags[..]].concat();
-    correct(",oops,", ",6,");
-    assert_counts(&world.producer(&again).await.expect_success().json(), 1, 1);
-    correct(",,,,\"r3,a,\"\"b,7,z\"", ",a,b,7,z");
-    for submitted in [1, 0] {
-        let sent = world.producer(&again).await.expect_success().json();
-        assert_counts(&sent, submitted, 3 - submitted);
-    }
-    assert_eq!(world.balance("b").await, Amount::Int(5 + 6 + 7));
-    world.assert_at_rest().await;
-    drop(worker);
     world.finish().await;
 }

@@ -14,9 +14,7 @@ fn file(world: &World, rows: &[(String, String, i64)]) -> String {
     for (at, (source, destination, value)) in rows.iter().enumerate() {
         writeln!(text, "t{at},{source},{destination},{value}").expect("a string takes everything");
     }
-    let file = world.directory().join("rows.csv");
-    std::fs::write(&file, text).expect("the file can be written");
-    file.to_str().expect("a plain path").to_owned()
+    world.write("rows.csv", text)
 }
 
 /// One amount that goes from account to account: no row can go before the one in front of it.

@@ -54,6 +54,7 @@ mod questions;
 mod recipes;
 mod refusals;
 mod remedies;
+mod results;
 mod reversals;
 mod rights;
 mod roles;

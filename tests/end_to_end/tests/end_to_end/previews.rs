@@ -10,11 +10,9 @@ async fn a_check_says_what_a_file_would_do_and_writes_nothing() {
     world.accounts(&[("rich", 1_000), ("poor", 5), ("cold", 50), ("b", 0)]).await;
     world.producer(&["accounts", "freeze", "cold"]).await.expect_success();
     world.insert(&[transfer("known", "rich", "b", 7)]).await;
-    let file = world.directory().join("rows.csv");
     let rows = "id,source,destination,value\nknown,rich,b,7\nt1,rich,b,10\nt2,poor,b,6\n\
                 t3,cold,b,1\nt4,rich,nobody,2\nt5,b,rich,3\n";
-    std::fs::write(&file, rows).expect("the file can be written");
-    let file = file.to_str().expect("a plain path");
+    let file = &world.write("rows.csv", rows);
     let checked = world.producer(&["submit", file, "--check", "--json"]).await;
     assert_eq!(checked.code, Some(1), "{checked:?}");
     let found = checked.json();
@@ -41,11 +39,8 @@ async fn a_check_says_what_a_file_would_do_and_writes_nothing() {
 async fn a_check_says_what_would_refuse_a_file_and_the_same_rows_of_another_batch() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;
-    let write = |name: &str, rows: &str| {
-        let file = world.directory().join(name);
-        std::fs::write(&file, format!("source,destination,value\n{rows}")).expect("a file");
-        file.to_str().expect("a plain path").to_owned()
-    };
+    let write =
+        |name: &str, rows: &str| world.write(name, format!("source,destination,value\n{rows}"));
     let good = write("good.csv", "a,b,1\na,b,2\n");
     let check = async |file: &str, more: &[&str]| {
         world.producer(&[&["submit", file, "--check", "--json"], more].concat()).await

@@ -23,9 +23,7 @@ fn transfers_csv(world: &World, rows: usize) -> PathBuf {
 }
 
 fn written(world: &World, name: &str, text: &str) -> PathBuf {
-    let path = world.directory().join(name);
-    std::fs::write(&path, text).expect("the file can be written");
-    path
+    world.write(name, text).into()
 }
 
 fn text(path: &Path) -> &str {

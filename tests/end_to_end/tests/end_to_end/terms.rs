@@ -16,12 +16,6 @@ async fn world() -> World {
     world
 }
 
-fn written(world: &World, name: &str, text: &str) -> String {
-    let path = world.directory().join(name);
-    std::fs::write(&path, text).expect("the file can be written");
-    path.to_str().expect("a plain path").to_owned()
-}
-
 fn in_an_hour() -> SystemTime {
     SystemTime::now() + Duration::from_secs(3_600)
 }
@@ -84,8 +78,7 @@ async fn what_is_for_later_is_scheduled_and_not_published() {
 #[tokio::test]
 async fn rows_of_files_have_terms_and_a_bad_moment_is_named_by_line_and_field() {
     let world = world().await;
-    let csv = written(
-        &world,
+    let csv = world.write(
         "terms.csv",
         "id,source,destination,value,hold,holdExpiresAt,notBefore,exclusiveKey\n\
          c1,a,b,1,true,2099-01-01T00:00:00Z,,\n\
@@ -99,13 +92,9 @@ async fn rows_of_files_have_terms_and_a_bad_moment_is_named_by_line_and_field() 
     let again = world.producer(&["submit", &csv, "--json"]).await.expect_success().json();
     assert_eq!(again["unchanged"], 4, "{again}");
 
-    let bad_csv = written(
-        &world,
-        "bad.csv",
-        "id,source,destination,value,notBefore\nb1,a,b,1,\nb2,a,b,1,tomorrow\n",
-    );
-    let bad_jsonl = written(
-        &world,
+    let bad_csv = world
+        .write("bad.csv", "id,source,destination,value,notBefore\nb1,a,b,1,\nb2,a,b,1,tomorrow\n");
+    let bad_jsonl = world.write(
         "bad.jsonl",
         "{\"id\":\"j1\",\"source\":\"a\",\"destination\":\"b\",\"value\":1,\"expiresAt\":7}\n\
          {\"id\":\"j2\",\"source\":\"a\",\"destination\":\"b\",\"value\":1,\"hold\":\"maybe\"}\n",
@@ -201,7 +190,7 @@ async fn whoever_waits_for_a_hold_is_answered_when_it_is_held() {
     assert_eq!(answer.expect(200).json(), json!({ "id": "t", "state": "held" }));
 
     let row = "{\"id\":\"t\",\"source\":\"a\",\"destination\":\"b\",\"value\":5,\"hold\":true}\n";
-    let file = written(&world, "hold.jsonl", row);
+    let file = world.write("hold.jsonl", row);
     let results = world.directory().join("results.jsonl");
     let results_name = results.to_str().expect("a plain path");
     let arguments = ["submit", &file, "--wait", "--json", "--results", results_name];

@@ -158,18 +158,12 @@ async fn while_mongodb_stays_away_nobody_waits_for_each_batch_anew() {
     world.finish().await;
 }
 
-fn write(world: &World, name: &str, content: &str) -> String {
-    let path = world.directory().join(name);
-    std::fs::write(&path, content).expect("the directory can be written");
-    path.to_str().expect("UTF-8").to_owned()
-}
-
 #[tokio::test]
 async fn a_file_of_captures_is_confirmed_and_paid_and_a_repetition_changes_nothing() {
     const HOLDS: usize = 1_200;
     let (world, ids) = many(HOLDS, Some(from_now(3_600_000))).await;
     let rows: String = ids.iter().map(|id| format!("{id},1\n")).collect();
-    let file = write(&world, "captures.csv", &format!("id,value\n{rows}"));
+    let file = world.write("captures.csv", format!("id,value\n{rows}"));
     let worker = world.worker("one").start().await;
     let confirm = ["confirm", "--file", &file, "--wait", "--wait-limit", "120"];
     let said = world.producer(&confirm).await.expect_success().stdout;
@@ -193,8 +187,7 @@ async fn rows_that_can_not_be_confirmed_are_named_and_the_others_go_on() {
     held(&world, "late", 5, Some(from_now(-1_000))).await;
     let split = legs("split", &[("card", -30), ("shop", 28), ("fee", 2)]);
     world.insert(&[on_hold(split, None)]).await;
-    let file = write(
-        &world,
+    let file = world.write(
         "captures.jsonl",
         r#"{"id":"good","value":2}
 {"id":"late"}
@@ -217,7 +210,7 @@ async fn rows_that_can_not_be_confirmed_are_named_and_the_others_go_on() {
 
     // Nothing is confirmed of a file with a row that makes no sense, unless it is to be left out.
     held(&world, "second", 5, None).await;
-    let bad = write(&world, "bad.csv", "id,value\nsecond,2\nsecond,3\nthird,\n");
+    let bad = world.write("bad.csv", "id,value\nsecond,2\nsecond,3\nthird,\n");
     let refused = world.producer(&["confirm", "--file", &bad]).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
     for expected in [":3: id: \"second\" stands on an earlier line", ":4: value: is empty"] {
@@ -237,7 +230,7 @@ async fn rows_that_can_not_be_confirmed_are_named_and_the_others_go_on() {
 #[tokio::test]
 async fn a_broker_that_is_away_keeps_no_hold_of_a_file_from_being_confirmed() {
     let (world, ids) = many(3, None).await;
-    let file = write(&world, "captures.csv", &format!("id\n{}\n", ids.join("\n")));
+    let file = world.write("captures.csv", format!("id\n{}\n", ids.join("\n")));
     let away = ["--amqp-url", "amqp://127.0.0.1:1", "confirm", "--file", &file];
     let said = world.producer(&away).await.expect_success();
     assert!(said.stdout.starts_with("3 rows: 3 confirmed"), "{said:?}");
