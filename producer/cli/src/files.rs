@@ -77,6 +77,22 @@ pub enum Allow {
     UnfinishedLine,
 }
 
+impl Allow {
+    /// What lets a doubtful file through.
+    fn of(doubt: &Doubt) -> Allow {
+        match doubt {
+            Doubt::MixedAmounts { .. } => Allow::MixedAmounts,
+            Doubt::RoundedIds { .. } => Allow::RoundedIds,
+            Doubt::UnfinishedLine { .. } => Allow::UnfinishedLine,
+        }
+    }
+
+    fn name(self) -> String {
+        let value = self.to_possible_value().expect("no value is hidden");
+        value.get_name().to_owned()
+    }
+}
+
 fn named(text: &str) -> Result<Named, String> {
     match text.split_once('=') {
         Some((field, column)) if !field.is_empty() && !column.is_empty() => {
@@ -111,14 +127,6 @@ impl ReadArgs {
         Columns { named, ignored, metadata: Vec::new() }
     }
 
-    fn allows(&self, doubt: &Doubt) -> bool {
-        self.allow.contains(&match doubt {
-            Doubt::MixedAmounts { .. } => Allow::MixedAmounts,
-            Doubt::RoundedIds { .. } => Allow::RoundedIds,
-            Doubt::UnfinishedLine { .. } => Allow::UnfinishedLine,
-        })
-    }
-
     /// What is not as it is expected to be.
     fn unexpected(&self, checked: &Checked) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -137,7 +145,7 @@ impl ReadArgs {
             if found.map_or(0, |found| found.nanos) == total.nanos() {
                 continue;
             }
-            let sum = found.map_or_else(|| "nothing".to_owned(), sum_of);
+            let sum = found.map_or_else(|| "nothing".to_owned(), |it| format_nanos(it.nanos));
             let of = match currency.as_str() {
                 "" => "of rows without a currency".to_owned(),
                 currency => format!("of {currency}"),
@@ -146,11 +154,6 @@ impl ReadArgs {
         }
         wrong
     }
-}
-
-/// A sum as it is written.
-pub fn sum_of(total: &Total) -> String {
-    format_nanos(total.nanos)
 }
 
 /// The values of `--format`.
@@ -224,13 +227,16 @@ pub fn require_expected(checked: &Checked, args: &ReadArgs) -> Result<(), Error>
 /// # Errors
 /// When it is doubtful, and that is not allowed.
 pub fn require_sound(checked: &Checked, args: &ReadArgs, console: &Console) -> Result<(), Error> {
-    let (allowed, refused): (Vec<Doubt>, Vec<Doubt>) =
-        checked.whole.doubts().into_iter().partition(|doubt| args.allows(doubt));
+    let (allowed, refused): (Vec<Doubt>, Vec<Doubt>) = checked
+        .whole
+        .doubts()
+        .into_iter()
+        .partition(|doubt| args.allow.contains(&Allow::of(doubt)));
     allowed.iter().for_each(|doubt| console.note(doubt.to_string()));
     if refused.is_empty() {
         return Ok(());
     }
-    let mut names: Vec<&str> = refused.iter().map(Doubt::name).collect();
+    let mut names: Vec<String> = refused.iter().map(|doubt| Allow::of(doubt).name()).collect();
     names.dedup();
     let doubts: Vec<String> = refused.iter().map(ToString::to_string).collect();
     Err(Error::BadInput(format!(
@@ -288,8 +294,7 @@ mod tests {
             let checked = checked(name, &format!("{header}{rows}"));
             let sound = |args: &ReadArgs| require_sound(&checked, args, &Console::quiet());
             let error = sound(&ReadArgs::default()).expect_err(name).to_string();
-            let flag = allow.to_possible_value().expect("a value");
-            assert!(error.ends_with(&format!("--allow {}", flag.get_name())), "{error}");
+            assert!(error.ends_with(&format!("--allow {}", allow.name())), "{error}");
             let other = ReadArgs { allow: vec![Allow::RepeatedContent], ..ReadArgs::default() };
             assert!(sound(&other).is_err(), "{name}");
             let allowed = ReadArgs { allow: vec![allow], ..ReadArgs::default() };

@@ -43,7 +43,7 @@ impl Client {
         let store = self.store();
         for _ in 0..TRIES_MAX {
             match self.submitted_file(content).await? {
-                Some(known) if known.batches.iter().any(|one| one == batch) => return Ok(None),
+                Some(known) if known.is_of(batch) => return Ok(None),
                 Some(known) if !repeated => return Ok(Some(known)),
                 Some(_) => self.insist(|| store.note_batch(content, batch)).await?,
                 None => {

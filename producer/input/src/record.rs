@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::Flaw;
-use super::files::{Column, Columns, RESULT_COLUMNS, RESULT_ROW};
+use super::files::{Column, Columns, RESULT_COLUMNS, RESULT_ROW, csv_cells};
 use super::unique::Unique;
 
 /// The field of a transfer that says what it is for.
@@ -53,13 +53,10 @@ impl Record {
             }
             Column::Metadata(name) => name,
         };
-        let at = match self.fields.iter().position(|(field, _)| field == METADATA) {
-            Some(at) => at,
-            None => {
-                self.fields.push((METADATA.to_owned(), Value::Object(Map::new())));
-                self.fields.len() - 1
-            }
-        };
+        let at = self.fields.iter().position(|(field, _)| field == METADATA).unwrap_or_else(|| {
+            self.fields.push((METADATA.to_owned(), Value::Null));
+            self.fields.len() - 1
+        });
         if self.fields[at].1.is_null() {
             self.fields[at].1 = Value::Object(Map::new());
         }
@@ -281,6 +278,13 @@ pub fn json_row(line: &str) -> Option<Map<String, Value>> {
     let fields = of_results(object(line).ok()?);
     let mut row = Map::with_capacity(fields.len());
     fields.into_iter().all(|(name, value)| row.insert(name, value).is_none()).then_some(row)
+}
+
+/// The fields of a line of CSV by their names; none if it does not fit its header.
+#[must_use]
+pub fn csv_row(line: &str, header: &[Column]) -> Option<Map<String, Value>> {
+    let record = Record::from_cells(header, csv_cells(line).ok()?).ok()?;
+    Some(record.fields.into_iter().collect())
 }
 
 /// Of a line of results, the row that it is about.

@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::Receiver;
 
-use super::pipeline::{Submitting, submit};
+use super::pipeline::{Place, Submitting, submit};
 use super::rows::Placed;
 use super::sequence::Sequence;
 use crate::exit::Error;
@@ -57,70 +57,43 @@ pub(super) async fn run(
     stop_at_refusal: bool,
     deadline: Option<Instant>,
 ) -> Result<Option<Stopped>, Error> {
-    let mut waiting = Waiting::new(stop_at_refusal);
+    let mut flow = Flow::new(stage, stop_at_refusal);
     let (mut submitting, mut awaited) = (FuturesUnordered::new(), FuturesUnordered::new());
-    let (mut is_read, mut stopped) = (false, None);
-    // Rows whose ends are awaited, and whether it was said that nothing ends.
-    let (mut undecided, mut is_told) = (BTreeMap::new(), false);
+    let mut is_read = false;
     loop {
-        while stopped.is_none() && submitting.len() < UNDERWAY_MAX {
-            let chunk = waiting.take();
+        while flow.stopped.is_none() && submitting.len() < UNDERWAY_MAX {
+            let chunk = flow.waiting.take();
             if chunk.is_empty() {
                 break;
             }
             submitting.push(submit(client, chunk));
         }
-        let is_over = stopped.is_some() || (is_read && waiting.rows.is_empty());
-        let is_late = stopped == Some(Stopped::AtDeadline);
-        if is_over && submitting.is_empty() && (awaited.is_empty() || is_late) {
-            let all = is_late && is_read && waiting.rows.is_empty();
-            return Ok(stopped.filter(|_| !all));
+        let is_submitted = is_read && flow.waiting.rows.is_empty();
+        let is_late = flow.stopped == Some(Stopped::AtDeadline);
+        let is_over = (is_submitted || flow.stopped.is_some()) && submitting.is_empty();
+        if is_over && (awaited.is_empty() || is_late) {
+            return Ok(flow.stopped.filter(|_| !(is_late && is_submitted)));
         }
         tokio::select! {
-            chunk = chunks.recv(), if !is_read && waiting.has_room() => match chunk {
-                Some(chunk) => waiting.add(chunk),
+            chunk = chunks.recv(), if !is_read && flow.waiting.has_room() => match chunk {
+                Some(chunk) => flow.waiting.add(chunk),
                 None => is_read = true,
             },
             Some((places, results)) = submitting.next() => {
-                for (place, after) in places.iter().zip(results.iter().map(after)) {
-                    let row = Row { place: place.ordinal, line: place.line };
-                    match after {
-                        After::Awaited(id) => {
-                            undecided.insert(row.place, (row.line, id.clone()));
-                            awaited.push(ended(client, row, id));
-                        }
-                        After::Decided { is_refused } => {
-                            waiting.sequence.decided(row.place);
-                            if is_refused && stop_at_refusal {
-                                stage.note(row.line, "is refused; nothing behind it is submitted");
-                                stopped = Some(Stopped::AtRefusal);
-                            }
-                        }
-                    }
+                for (row, id) in flow.submitted(places, results)? {
+                    awaited.push(ended(client, row, id));
                 }
-                stage.take_in(places, results)?;
             }
             Some(first) = awaited.next() => {
-                is_told = false;
                 let mut next = Some(first);
                 // All that are known by now: what they free goes together.
                 while let Some((row, outcome)) = next {
-                    if let Some(why) = refusal(outcome)?.filter(|_| stop_at_refusal) {
-                        stage.note(row.line, &format!("was refused: {why}; nothing behind it is submitted"));
-                        stopped = Some(Stopped::AtRefusal);
-                    }
-                    undecided.remove(&row.place);
-                    waiting.sequence.decided(row.place);
+                    flow.ended(row, outcome)?;
                     next = awaited.next().now_or_never().flatten();
                 }
             }
-            () = at(deadline), if !is_late => stopped = Some(Stopped::AtDeadline),
-            () = tokio::time::sleep(SILENCE) => {
-                if let Some((_, (line, id))) = undecided.first_key_value().filter(|_| !is_told) {
-                    stage.note(*line, &format!("is waited for: {id} is not decided yet"));
-                    is_told = true;
-                }
-            }
+            () = at(deadline), if !is_late => flow.stopped = Some(Stopped::AtDeadline),
+            () = tokio::time::sleep(SILENCE) => flow.tell_what_is_waited_for(),
         }
     }
 }
@@ -130,6 +103,74 @@ pub(super) async fn run(
 struct Row {
     place: usize,
     line: u32,
+}
+
+/// A file on its way, row by row.
+struct Flow<'a, 'b> {
+    stage: &'a mut Submitting<'b>,
+    waiting: Waiting,
+    /// The rows whose ends are awaited, with their lines and transactions.
+    undecided: BTreeMap<usize, (u32, TransactionId)>,
+    stop_at_refusal: bool,
+    /// Why nothing more is submitted.
+    stopped: Option<Stopped>,
+    /// Whether it was said, since the last end, what is waited for.
+    is_told: bool,
+}
+
+impl<'a, 'b> Flow<'a, 'b> {
+    fn new(stage: &'a mut Submitting<'b>, stop_at_refusal: bool) -> Flow<'a, 'b> {
+        let (waiting, undecided) = (Waiting::new(stop_at_refusal), BTreeMap::new());
+        Flow { stage, waiting, undecided, stop_at_refusal, stopped: None, is_told: false }
+    }
+
+    /// Notes what became of rows that were submitted; returns those whose ends are to be awaited.
+    fn submitted(
+        &mut self,
+        places: Vec<Place>,
+        results: Vec<Result<Receipt, E>>,
+    ) -> Result<Vec<(Row, TransactionId)>, Error> {
+        let mut awaited = Vec::new();
+        for (place, after) in places.iter().zip(results.iter().map(after)) {
+            let row = Row { place: place.ordinal, line: place.line };
+            match after {
+                After::Awaited(id) => {
+                    self.undecided.insert(row.place, (row.line, id.clone()));
+                    awaited.push((row, id));
+                }
+                After::Decided { is_refused } => {
+                    self.decided(row, is_refused.then_some("is refused"))
+                }
+            }
+        }
+        self.stage.take_in(places, results)?;
+        Ok(awaited)
+    }
+
+    /// Notes how a row has ended.
+    fn ended(&mut self, row: Row, outcome: Result<Outcome, E>) -> Result<(), Error> {
+        self.is_told = false;
+        self.undecided.remove(&row.place);
+        let refusal = refusal(outcome)?.map(|why| format!("was refused: {why}"));
+        self.decided(row, refusal.as_deref());
+        Ok(())
+    }
+
+    /// Nothing more comes of a row.
+    fn decided(&mut self, row: Row, refusal: Option<&str>) {
+        self.waiting.sequence.decided(row.place);
+        if let Some(refusal) = refusal.filter(|_| self.stop_at_refusal) {
+            self.stage.note(row.line, &format!("{refusal}; nothing behind it is submitted"));
+            self.stopped = Some(Stopped::AtRefusal);
+        }
+    }
+
+    fn tell_what_is_waited_for(&mut self) {
+        if let Some((line, id)) = self.undecided.values().next().filter(|_| !self.is_told) {
+            self.stage.note(*line, &format!("is waited for: {id} is not decided yet"));
+            self.is_told = true;
+        }
+    }
 }
 
 /// Rows that were read and not submitted.

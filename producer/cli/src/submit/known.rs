@@ -24,18 +24,33 @@ pub(super) async fn require_new(
     args: &SubmitArgs,
 ) -> Result<(), Error> {
     let Some(batch) = transfers.batch() else { return Ok(()) };
-    let checked = transfers.checked();
-    let repeated = args.reading.allow.contains(&Allow::RepeatedContent);
-    let content = hex(&checked.content);
-    let noting = context.client.note_file(&content, batch.as_str(), checked.rows, repeated);
-    let known = noting.await?;
-    known.and_then(|known| refusal(transfers.name(), &known)).map_or(Ok(()), Err)
+    let (content, rows) = (hex(&transfers.checked().content), transfers.checked().rows);
+    let noting = context.client.note_file(&content, batch.as_str(), rows, is_allowed(args));
+    noting.await?.and_then(|known| of(transfers, &known)).map_or(Ok(()), Err)
 }
 
-/// Why rows that are known as another batch are refused.
-pub(super) fn refusal(name: &str, known: &SubmittedFile) -> Option<Error> {
+/// Why [`require_new`] would refuse the file; writes nothing.
+///
+/// # Errors
+/// When the server stays away.
+pub(super) async fn refusal(
+    context: &Context,
+    transfers: &Transfers,
+    args: &SubmitArgs,
+) -> Result<Option<Error>, Error> {
+    let Some(batch) = transfers.batch().filter(|_| !is_allowed(args)) else { return Ok(None) };
+    let known = context.client.submitted_file(&hex(&transfers.checked().content)).await?;
+    let known = known.filter(|known| !known.is_of(batch.as_str()));
+    Ok(known.and_then(|known| of(transfers, &known)))
+}
+
+fn is_allowed(args: &SubmitArgs) -> bool {
+    args.reading.allow.contains(&Allow::RepeatedContent)
+}
+
+fn of(transfers: &Transfers, known: &SubmittedFile) -> Option<Error> {
     let first = known.batches.first()?;
-    Some(Error::BadInput(told(name, first, known.at)))
+    Some(Error::BadInput(told(transfers.name(), first, known.at)))
 }
 
 fn told(name: &str, known: &str, at: bson::DateTime) -> String {

@@ -176,16 +176,13 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     context.advice.set(advice(transfers.batch()));
     context.client.ensure_schema().await?;
     let ids = context.client.ids();
-    let transfers = match ids.is_plain() {
-        true => transfers,
-        false => {
-            let transfers = transfers.with_ids(context, ids).await?;
-            require_valid(transfers.checked(), args.reading.skip_invalid, &context.console)?;
-            // The ledger may give a currency to rows that have none.
-            require_sound(transfers.checked(), &args.reading, &context.console)?;
-            transfers
-        }
-    };
+    let is_plain = ids.is_plain();
+    let transfers = transfers.with_ids(context, ids).await?;
+    if !is_plain {
+        require_valid(transfers.checked(), args.reading.skip_invalid, &context.console)?;
+        // The ledger may give a currency to rows that have none.
+        require_sound(transfers.checked(), &args.reading, &context.console)?;
+    }
     require_expected(transfers.checked(), &args.reading)?;
     context.client.ensure_queue().await?;
     known::require_new(context, &transfers, args).await?;

@@ -13,7 +13,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use client::{ReasonCode, State};
-use input::files::{RESULT_COLUMNS, RESULT_ROW};
+use input::files::{Format, RESULT_COLUMNS, RESULT_ROW};
 use serde::Serialize;
 
 use super::SubmitArgs;
@@ -28,6 +28,10 @@ const BATCH: usize = 1_000;
 
 /// The most bytes of them, as read from the file.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// The reasons for which a transaction is not sent again.
+const STOPPED: [ReasonCode; 4] =
+    [ReasonCode::Requested, ReasonCode::Released, ReasonCode::HoldExpired, ReasonCode::Expired];
 
 /// What became of a row. The names are [`RESULT_COLUMNS`].
 #[derive(Debug, Default, Serialize)]
@@ -66,8 +70,7 @@ impl ResultsFile {
         transfers: &Transfers,
         args: &SubmitArgs,
     ) -> Result<ResultsFile, Error> {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        let is_jsonl = matches!(extension, Some("jsonl" | "ndjson" | "json"));
+        let is_jsonl = Format::of_name(path) == Some(Format::Jsonl);
         let shape = Shape::of(transfers.header()?, &args.columns(), is_jsonl)
             .map_err(|problem| Error::BadInput(format!("{}: {problem}", path.display())))?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -226,10 +229,7 @@ fn next_id(transfers: &Transfers, told: &Told) -> Id {
     if told.transaction.is_empty() {
         return Id::Unless(transfers.id_of_line(told.line).unwrap_or_default());
     }
-    let is_stopped = [ReasonCode::Requested, ReasonCode::Released, ReasonCode::HoldExpired]
-        .iter()
-        .chain(&[ReasonCode::Expired])
-        .any(|code| code.as_str() == told.reason);
+    let is_stopped = STOPPED.iter().any(|code| code.as_str() == told.reason);
     match told.outcome == State::Canceled.as_str() && !is_stopped {
         true => Id::Is(transfers.next_id(&told.transaction).unwrap_or_default()),
         false => Id::Is(told.transaction.clone()),

@@ -55,6 +55,8 @@ pub(super) struct Orders<'a> {
     transfers: &'a Transfers,
     rows: Rows,
     occurrences: Occurrences<'a>,
+    /// The position of the next row, from 0.
+    next: usize,
 }
 
 /// An order and where it stands in the file.
@@ -87,8 +89,11 @@ impl Transfers {
         opening.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
     }
 
-    /// The same, with its rows checked once more against what the ledger's schema says of ids.
+    /// The same, with its rows checked once more if the ledger's schema says something of ids.
     pub async fn with_ids(self, context: &Context, ids: Ids) -> Result<Transfers, Error> {
+        if ids.is_plain() {
+            return Ok(self);
+        }
         let console = context.console.clone();
         let checking = tokio::task::spawn_blocking(move || {
             let Transfers { input, defaults, batch, .. } = self;
@@ -118,8 +123,8 @@ impl Transfers {
         Ok(self.input.rows()?.header().cloned())
     }
 
-    /// The id of a row that is submitted once more after it was refused.
-    /// None where Tandem makes no ids.
+    /// The id of a row that is submitted once more after it was refused. None where Tandem makes no
+    /// ids.
     pub fn next_id(&self, id: &str) -> Option<String> {
         self.ids.made(numbered_on(id)).ok()
     }
@@ -132,30 +137,18 @@ impl Transfers {
     /// Goes through all rows, from the first.
     pub fn orders(&self) -> Result<Orders<'_>, Error> {
         let (rows, occurrences) = (self.input.rows()?, self.checked.occurrences());
-        Ok(Orders { transfers: self, rows, occurrences })
+        Ok(Orders { transfers: self, rows, occurrences, next: 0 })
     }
 
     /// Sends all orders in chunks; stops when the receiver is gone.
     pub fn send(self: &Arc<Self>, chunks: &Sender<Vec<Placed>>) -> Result<(), Error> {
         let mut orders = self.orders()?;
-        let (mut chunk, mut bytes) = (Vec::with_capacity(CHUNK_ROWS), 0);
-        let mut ordinal = 0;
-        while let Some(Read { line, bytes: length, order, .. }) = orders.next()? {
-            bytes += length;
-            if let Ok(order) = order {
-                chunk.push(Placed { line, ordinal, bytes: length, order });
-            }
-            ordinal += 1;
-            if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {
-                bytes = 0;
-                let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_ROWS));
-                if chunks.blocking_send(full).is_err() {
-                    return Ok(());
-                }
+        while let Some(chunk) = orders.chunk()? {
+            if chunks.blocking_send(chunk).is_err() {
+                return Ok(());
             }
         }
-        let taken = chunk.is_empty() || chunks.blocking_send(chunk).is_ok();
-        if taken && orders.rows.digest() != self.checked.digest {
+        if orders.rows.digest() != self.checked.digest {
             return Err(Error::Failed(format!(
                 "{}: was changed while it was read; what was submitted may mix both versions",
                 self.name()
@@ -201,6 +194,7 @@ impl Orders<'_> {
     /// When the file can't be read. A bad row is a row.
     pub fn next(&mut self) -> Result<Option<Read>, Error> {
         let Some(mut row) = self.rows.next_row()? else { return Ok(None) };
+        self.next += 1;
         let Transfers { checked, defaults, ids, batch, .. } = self.transfers;
         let (line, bytes, text) = (row.line, row.bytes, std::mem::take(&mut row.text));
         let parse = |record| in_ledger(parse_transfer(record, defaults)?, ids);
@@ -215,6 +209,22 @@ impl Orders<'_> {
             Ok(Order { id: id.into(), body: parsed.value, origin: None })
         });
         Ok(Some(Read { line, bytes, text, order }))
+    }
+
+    /// The next valid rows, as many as are inserted together.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn chunk(&mut self) -> Result<Option<Vec<Placed>>, Error> {
+        let (mut chunk, mut size) = (Vec::with_capacity(CHUNK_ROWS), 0);
+        while chunk.len() < CHUNK_ROWS && (size < CHUNK_BYTES || chunk.is_empty()) {
+            let Some(Read { line, bytes, order, .. }) = self.next()? else { break };
+            size += bytes;
+            if let Ok(order) = order {
+                chunk.push(Placed { line, ordinal: self.next - 1, bytes, order });
+            }
+        }
+        Ok(Some(chunk).filter(|chunk| !chunk.is_empty()))
     }
 }
 

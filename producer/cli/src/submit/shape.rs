@@ -5,17 +5,19 @@
 //! is not the id's.
 
 use input::files::{Column, Columns, Header, RESULT_COLUMNS, csv_cells};
-use input::json_row;
-use serde_json::{Map, Value};
+use input::{csv_row, json_row};
+use serde_json::Value;
 
 /// The field of a transfer that is its id.
 const ID: &str = "id";
 
-/// The field that says what a transfer is for.
-const METADATA: &str = "metadata";
-
 /// The field under which a row stands that can't be read. No transfer has it.
 const UNREADABLE: &str = "unreadable";
+
+const JSON_LINES_ONLY: &str =
+    "the results of JSON lines are JSON lines, too; let the name end in .jsonl";
+const CSV_ONLY: &str =
+    "what is said of the columns would not be true of the results; let the name end in .csv";
 
 /// The id that a row gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +41,9 @@ impl Shape {
     /// Of a file with this first line, if it is CSV, written as JSON lines or as CSV.
     pub fn of(header: Option<Header>, columns: &Columns, as_jsonl: bool) -> Result<Shape, String> {
         let shape = match header {
-            None if !as_jsonl => {
-                return Err("the results of JSON lines are JSON lines, too; let the name end in \
-                            .jsonl"
-                    .to_owned());
-            }
+            None if !as_jsonl => return Err(JSON_LINES_ONLY.to_owned()),
             Some(_) if as_jsonl && *columns != Columns::default() => {
-                return Err(
-                    "what is said of the columns would not be true of the results; let the \
-                            name end in .csv"
-                        .to_owned(),
-                );
+                return Err(CSV_ONLY.to_owned());
             }
             Some(header) => {
                 let id = header.columns.iter().position(is_id);
@@ -141,7 +135,7 @@ impl Shape {
     pub fn object(&self, text: &str, with: &Id) -> Value {
         let row = match self {
             Shape::Jsonl { .. } => json_row(text),
-            Shape::Csv { header, .. } => by_names(header, text),
+            Shape::Csv { header, .. } => csv_row(text, &header.columns),
         };
         let mut row =
             row.unwrap_or_else(|| [(UNREADABLE.to_owned(), text.into())].into_iter().collect());
@@ -179,27 +173,6 @@ fn put(cell: &mut String, with: &Id) {
         Id::Unless(id) if cell.is_empty() => cell.clone_from(id),
         Id::Unless(_) => {}
     }
-}
-
-/// The cells of a row by the names of their fields; none if they don't fit.
-fn by_names(header: &Header, text: &str) -> Option<Map<String, Value>> {
-    let cells = csv_cells(text).ok()?;
-    let (mut row, mut metadata) = (Map::new(), Map::new());
-    if cells.len() != header.columns.len() {
-        return None;
-    }
-    for (column, cell) in header.columns.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
-        match column {
-            Column::Field(name) => drop(row.insert(name.clone(), cell.into())),
-            Column::Metadata(name) => drop(metadata.insert(name.clone(), cell.into())),
-            Column::Ignored => {}
-            Column::Nameless => return None,
-        }
-    }
-    if !metadata.is_empty() {
-        row.insert(METADATA.to_owned(), metadata.into());
-    }
-    Some(row)
 }
 
 #[cfg(test)]

@@ -150,11 +150,12 @@ pub fn check<T: Contents>(
                 checked.whole.add(row.line, parsed.identity.key(), &parsed.value);
                 match parsed.identity {
                     Identity::Key(key) => {
-                        content.add(key.as_bytes());
-                        keys.push(fingerprint(&key, row.line));
+                        let digest = Sha256::digest(key.as_bytes());
+                        content.add(&digest);
+                        keys.push(fingerprint(&digest, row.line));
                     }
                     Identity::Content(digest) => {
-                        content.add(&digest.0);
+                        content.add(&Sha256::digest(digest.0));
                         contents.push(digest);
                     }
                 }
@@ -216,8 +217,7 @@ impl Checked {
 
 /// 96 bits of the key's digest, then the line: sorting brings equal keys together, in line order.
 /// For a million different keys the chance that two digests are equal is 10^-17.
-fn fingerprint(key: &str, line: u32) -> u128 {
-    let digest = Sha256::digest(key.as_bytes());
+fn fingerprint(digest: &[u8], line: u32) -> u128 {
     let bits = digest.iter().take(12).fold(0, |bits, byte| (bits << 8) | u128::from(*byte));
     (bits << 32) | u128::from(line)
 }

@@ -36,6 +36,19 @@ pub enum Format {
     Jsonl,
 }
 
+impl Format {
+    /// What the extension of a name says.
+    #[must_use]
+    pub fn of_name(path: &Path) -> Option<Format> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" => Some(Format::Csv),
+            "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
+            _ => None,
+        }
+    }
+}
+
 /// Why a file can't be used. Nothing was written because of it.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -132,7 +145,7 @@ impl Input {
             // A pipe can be read only once.
             if metadata.is_file() { file } else { spool(&mut file).map_err(bad)? }
         };
-        let format = match format.or_else(|| by_extension(path)) {
+        let format = match format.or_else(|| Format::of_name(Path::new(path))) {
             Some(format) => format,
             None => by_content(&mut file).map_err(bad)?,
         };
@@ -220,15 +233,6 @@ fn spool(source: &mut dyn Read) -> std::io::Result<File> {
     std::fs::remove_file(&path)?;
     std::io::copy(source, &mut file)?;
     Ok(file)
-}
-
-fn by_extension(path: &str) -> Option<Format> {
-    let extension = Path::new(path).extension()?.to_str()?.to_ascii_lowercase();
-    match extension.as_str() {
-        "csv" => Some(Format::Csv),
-        "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
-        _ => None,
-    }
 }
 
 fn by_content(file: &mut File) -> std::io::Result<Format> {

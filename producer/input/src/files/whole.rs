@@ -151,18 +151,6 @@ pub enum Doubt {
     },
 }
 
-impl Doubt {
-    /// Its name, by which the user lets it through.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Doubt::MixedAmounts { .. } => "mixed-amounts",
-            Doubt::RoundedIds { .. } => "rounded-ids",
-            Doubt::UnfinishedLine { .. } => "unfinished-line",
-        }
-    }
-}
-
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,29 +2,25 @@
 //!
 //! Promises that nothing is written, and that what would refuse the file is told as the submission
 //! would tell it. What is said of accounts is a look at one moment: workers go on meanwhile. Memory
-//! is bounded: some hundred bytes for each of at most a million accounts. Fails when the
-//! file can't be read, or a server stays away.
+//! is bounded: some hundred bytes for each of at most a million accounts. Fails when the file can't
+//! be read, or a server stays away.
 
 mod accounts;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use input::files::Checked;
-use ledger::hex::hex;
+use client::Order;
+use input::files::{Checked, Total};
+use ledger::transaction::format_nanos;
 use serde::Serialize;
 
 use self::accounts::{Accounts, Findings};
-use super::rows::{Read, Transfers};
+use super::rows::Transfers;
 use super::{SubmitArgs, known};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::files::{Allow, require_expected, require_sound, require_valid, sum_of};
-
-/// Rows that are looked up together.
-const CHUNK: usize = 1_000;
-/// The most bytes of them, as read from the file.
-const CHUNK_BYTES: usize = 4 << 20;
+use crate::files::{require_expected, require_sound, require_valid};
 
 /// What a file would do.
 #[derive(Debug, Serialize)]
@@ -83,22 +79,13 @@ pub async fn preview(context: &Context, args: &SubmitArgs) -> Result<Preview, Er
     let transfers = Transfers::open(context, args).await?;
     context.client.check_schema().await?;
     let ids = context.client.ids();
-    let transfers = match ids.is_plain() {
-        true => transfers,
-        false => transfers.with_ids(context, ids).await?,
-    };
+    let transfers = transfers.with_ids(context, ids).await?;
     let mut refused = Vec::new();
     let checked = transfers.checked();
     refused.extend(require_valid(checked, args.reading.skip_invalid, &context.console).err());
     refused.extend(require_sound(checked, &args.reading, &context.console).err());
     refused.extend(require_expected(checked, &args.reading).err());
-    if let Some(batch) = transfers.batch()
-        && !args.reading.allow.contains(&Allow::RepeatedContent)
-    {
-        let before = context.client.submitted_file(&hex(&checked.content)).await?;
-        let other = before.filter(|it| !it.batches.iter().any(|one| one == batch.as_str()));
-        refused.extend(other.and_then(|it| known::refusal(transfers.name(), &it)));
-    }
+    refused.extend(known::refusal(context, &transfers, args).await?);
     let Looked { known, conflicts, accounts } = look(context, &transfers).await?;
     Ok(Preview {
         file: transfers.name().to_owned(),
@@ -114,9 +101,12 @@ pub async fn preview(context: &Context, args: &SubmitArgs) -> Result<Preview, Er
 }
 
 fn totals(checked: &Checked) -> BTreeMap<String, Sum> {
-    let sum = |(currency, total): (&String, &input::files::Total)| {
+    let sum = |(currency, total): (&String, &Total)| {
         let (smallest, largest) = (total.smallest.to_string(), total.largest.to_string());
-        (currency.clone(), Sum { rows: total.rows, sum: sum_of(total), smallest, largest })
+        (
+            currency.clone(),
+            Sum { rows: total.rows, sum: format_nanos(total.nanos), smallest, largest },
+        )
     };
     checked.whole.totals().iter().map(sum).collect()
 }
@@ -134,17 +124,10 @@ async fn look(context: &Context, transfers: &Transfers) -> Result<Looked, Error>
     let (mut known, mut conflicts) = (BTreeMap::new(), 0);
     let mut accounts = Accounts::default();
     let mut orders = transfers.orders()?;
-    let (mut chunk, mut bytes, mut looked) = (Vec::with_capacity(CHUNK), 0, 0);
-    loop {
-        let next = orders.next()?;
-        let is_end = next.is_none();
-        if let Some(Read { order: Ok(order), bytes: length, .. }) = next {
-            bytes += length;
-            chunk.push(order);
-        }
-        if chunk.len() < CHUNK && bytes < CHUNK_BYTES && !is_end {
-            continue;
-        }
+    let mut looked = 0;
+    while let Some(chunk) = orders.chunk()? {
+        looked += chunk.len() as u64;
+        let chunk: Vec<Order> = chunk.into_iter().map(|placed| placed.order).collect();
         let found = context.client.known(&chunk).await?;
         for (order, found) in chunk.iter().zip(found) {
             match found {
@@ -153,13 +136,7 @@ async fn look(context: &Context, transfers: &Transfers) -> Result<Looked, Error>
                 None => accounts.add(&order.body),
             }
         }
-        looked += chunk.len() as u64;
         progress.at(looked, "");
-        chunk.clear();
-        bytes = 0;
-        if is_end {
-            break;
-        }
     }
     drop(progress);
     Ok(Looked { known, conflicts, accounts: accounts.look(context).await? })
