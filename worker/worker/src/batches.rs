@@ -14,7 +14,7 @@ use ledger::Ledger;
 use ledger::transaction::TransactionId;
 use observe::FutureExt;
 use prometheus::IntGauge;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use crate::acknowledge::{Acknowledger, Broker};
 use crate::decide::together_max;
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
+use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::suspects::Suspects;
 use crate::trace::TracedBatch;
@@ -145,7 +146,7 @@ impl Drop for IdsInBatches {
 /// what was not begun.
 pub async fn run<L, E, B, S>(
     mut collector: Collector<B::Receipt>,
-    settings: BatchSettings,
+    (settings, lanes): (BatchSettings, Lanes),
     engine: Arc<Engine<L, E>>,
     acknowledger: Arc<Acknowledger<B, S>>,
     turns: IsolationLock,
@@ -158,12 +159,10 @@ where
     B: Broker + 'static,
     S: Suspects + 'static,
 {
-    let slots = Arc::new(Semaphore::new(settings.lanes));
     let mut batches = JoinSet::new();
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { break };
-        // All but this one are free.
-        let idle = || slots.available_permits() + 1 == settings.lanes;
+        let Some(lane) = lanes.take().await else { break };
+        let idle = || lanes.is_only(&lane);
         let fitting =
             BatchSettings { ids_max: settings.ids_max.min(engine.fits().max(1)), ..settings };
         let batch = tokio::select! {
@@ -186,7 +185,7 @@ where
             let running = async move {
                 let decided = engine.begin(&ids).await;
                 // The next batch may post, and take the settlements of this one along.
-                drop(slot);
+                drop(lane);
                 decided.end().await
             };
             let running = running.with_context(TracedBatch::context(traced.as_ref()));

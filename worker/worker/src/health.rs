@@ -81,9 +81,15 @@ impl Health {
         self.workers.store(number, Ordering::Relaxed);
     }
 
+    /// How many workers there are, itself included, as far as is known.
+    #[must_use]
+    pub fn known_workers(&self) -> u32 {
+        self.workers.load(Ordering::Relaxed).max(1)
+    }
+
     /// How many looks of its own it makes for each question about what is not final.
     fn looks_per_backlog(&self) -> u32 {
-        LOOKS_PER_BACKLOG.saturating_mul(self.workers.load(Ordering::Relaxed).max(1))
+        LOOKS_PER_BACKLOG.saturating_mul(self.known_workers())
     }
 
     /// Notes that a part of the worker has ended though nobody had told it to. The first counts.

@@ -15,6 +15,7 @@ mod inserted;
 mod intake;
 mod isolation_lock;
 pub mod job;
+mod lanes;
 pub mod metrics;
 mod pace;
 mod passage;

@@ -26,6 +26,7 @@ use crate::inserted::Inserted;
 use crate::intake::{Intake, Jobs};
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
+use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting, listen};
@@ -273,10 +274,12 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         stop: CancellationToken,
     ) -> impl Future<Output = PartEnd> + use<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
-        let acknowledger = self.acknowledger.clone();
+        let (acknowledger, health) = (self.acknowledger.clone(), self.health.clone());
+        let lanes = Lanes::new(settings.lanes, move || health.known_workers() as usize);
         async move {
             let collector = Collector::new(jobs);
             let told = acknowledger.clone();
+            let settings = (settings, lanes);
             let rest = batches::run(collector, settings, engine, told, turns, metrics, stop).await;
             rest.requeue(&acknowledger).await;
             Ok(None)
