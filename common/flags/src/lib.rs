@@ -134,9 +134,10 @@ impl From<TraceFlags> for TraceSettings {
 /// # Errors
 /// When it is neither.
 pub fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
+    // YAML makes `true` of `on`, and others write it in capitals.
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
         _ => Err("it must be `on` or `off`".to_owned()),
     }
 }

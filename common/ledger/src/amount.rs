@@ -42,12 +42,6 @@ pub enum AmountError {
     /// It has more decimal places than can be summed exactly.
     #[error("{0} has more than 9 decimal places; round it before submitting")]
     TooPrecise(String),
-    /// It is a float of JSON, which can't hold money exactly.
-    #[error(
-        "{0} is a floating-point number; where amounts are minor units, write it as a whole number \
-         like 1250, else as a string like \"12.50\""
-    )]
-    Float(String),
     /// It is stored in MongoDB as something that is no amount.
     #[error("{value} is {kind}; write {remedy}")]
     Stored {

@@ -30,6 +30,7 @@ fn is_taken(seen: &Catalogue) -> bool {
 pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Finding> {
     let wanted = wanted(seen, known, choice);
     let LedgerSettings { validators, events, history, exclusive_keys, standby, .. } = wanted;
+    let amounts = wanted.notation.form;
     let mut findings = unsuitable(seen);
     if !findings.is_empty() {
         return findings;
@@ -84,6 +85,9 @@ pub(super) fn compare(seen: &Catalogue, known: Known, choice: Choice) -> Vec<Fin
             }
             Ok(()) if settings.standby != standby => {
                 Some(Lack::SettingsStandby { wanted: standby })
+            }
+            Ok(()) if settings.notation.form != amounts => {
+                Some(Lack::SettingsAmounts { wanted: amounts })
             }
             Ok(()) => None,
         },

@@ -6,6 +6,8 @@
 use std::fmt;
 
 use ledger::limits::echo;
+use ledger::notation::Form;
+use ledger::remedy::Remedy;
 use mongodb::bson::{Document, doc};
 
 use super::ground::{Harm, drop_index};
@@ -106,6 +108,11 @@ pub enum Lack {
         /// Whether they are to.
         wanted: bool,
     },
+    /// The settings document names another form of amounts.
+    SettingsAmounts {
+        /// The form that is chosen.
+        wanted: Form,
+    },
 }
 
 impl Finding {
@@ -156,6 +163,7 @@ impl Finding {
             Lack::SettingsHistory { .. } => "settings_history",
             Lack::SettingsKeys { .. } => "settings_exclusive_keys",
             Lack::SettingsStandby { .. } => "settings_replicas",
+            Lack::SettingsAmounts { .. } => "settings_amounts",
         }
     }
 
@@ -188,7 +196,8 @@ impl Finding {
             | Lack::SettingsEvents { .. }
             | Lack::SettingsHistory { .. }
             | Lack::SettingsKeys { .. }
-            | Lack::SettingsStandby { .. } => None,
+            | Lack::SettingsStandby { .. }
+            | Lack::SettingsAmounts { .. } => None,
         }
     }
 }
@@ -214,13 +223,15 @@ impl fmt::Display for Finding {
             Lack::IndexDiffers { name } => write!(
                 f,
                 "the index `{name}` of `{collection}` is defined otherwise: drop it, then run \
-                 `producer init --apply`"
+                 {}",
+                Remedy::Apply
             ),
             Lack::IndexNamed { name, theirs } => write!(
                 f,
                 "`{collection}` has the index `{name}` under the name `{}`, and the server takes no \
-                 second one: drop it, then run `producer init --apply`",
-                echo(theirs)
+                 second one: drop it, then run {}",
+                echo(theirs),
+                Remedy::Apply
             ),
             Lack::IndexHarms(harm) => harm.write(collection, f),
             Lack::ValidatorOnOwn => write!(
@@ -234,7 +245,8 @@ impl fmt::Display for Finding {
             Lack::ValidatorForeign { .. } => write!(
                 f,
                 "`{collection}` has a validator of your own without Tandem's rules: merge the two, \
-                 or run `producer init --apply --no-validator`"
+                 or run {}",
+                Remedy::ApplyWithoutValidator
             ),
             Lack::ValidatorLax { .. } => write!(
                 f,
@@ -262,6 +274,9 @@ impl fmt::Display for Finding {
             Lack::SettingsStandby { wanted } => {
                 let wanted = if *wanted { "stand by for one another" } else { "share the work" };
                 write!(f, "the settings document does not say that workers {wanted}")
+            }
+            Lack::SettingsAmounts { wanted } => {
+                write!(f, "the settings document does not say that {}", wanted.told())
             }
         }
     }

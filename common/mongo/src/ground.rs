@@ -15,6 +15,7 @@
 use std::fmt;
 
 use ledger::limits::echo;
+use ledger::remedy::Remedy;
 use ledger::transaction::{DECIDED_KEY, UNPUBLISHED};
 use mongodb::bson::{Bson, Document};
 
@@ -101,8 +102,9 @@ impl Harm {
             How::Refuses(why) => write!(
                 f,
                 "the index `{name}` of `{collection}` may refuse what Tandem writes, because {}: run {drop}, or \
-                 accept that with `producer init --accept-index {name}`",
-                why.told()
+                 accept that with {}",
+                why.told(),
+                Remedy::AcceptIndex(&self.index)
             ),
         }
     }

@@ -22,9 +22,10 @@
 //! `transactionLifetimeLimitSeconds` (a minute by default). Fails with an `Err` where the outcome
 //! is unknown: look by the `_id` then, and try again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
+use ledger::remedy::Remedy;
 use ledger::{LedgerError, Refused};
 use mongodb::ClientSession;
 use mongodb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
@@ -39,8 +40,9 @@ use super::write::DUPLICATE_KEY;
 use super::{Store, duplicate, fault, words};
 
 /// Why a ledger on a replica set has no exclusive keys.
-const OFF: &str = "this ledger keeps no exclusive keys; `producer init --exclusive-keys on --apply` \
-                   adds their index";
+static OFF: LazyLock<String> = LazyLock::new(|| {
+    format!("this ledger keeps no exclusive keys; {} adds their index", Remedy::ExclusiveKeys)
+});
 
 /// Why there are no exclusive keys on a sharded cluster.
 pub const NEEDS_REPLICA_SET: &str =
@@ -90,7 +92,7 @@ impl Store {
             return Ok(Some(NEEDS_REPLICA_SET));
         }
         if !settings.exclusive_keys {
-            return Ok(Some(OFF));
+            return Ok(Some(&OFF));
         }
         // Another call may have been faster; it has seen the same.
         let _ = self.keeps_keys.set(());

@@ -7,8 +7,10 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use layout::{Answer, Collection, Command, KeptOnce, Layout};
+use ledger::notation::Notation;
 use ledger::{AccountRead, Content, LedgerError};
 use mongodb::bson::error::Error;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
@@ -51,7 +53,22 @@ impl Store {
             return Err(Misfit::Layout);
         }
         let known = self.learned.get_or_init(|| named.clone());
-        if is_same(named.as_ref(), known.as_ref()) { Ok(()) } else { Err(Misfit::LayoutChanged) }
+        if !is_same(named.as_ref(), known.as_ref()) {
+            return Err(Misfit::LayoutChanged);
+        }
+        *self.learned_notation() = Arc::new(settings.notation.clone());
+        Ok(())
+    }
+
+    /// How the ledger writes amounts, as it was when this program last looked; minor units as long
+    /// as there is no ledger.
+    #[must_use]
+    pub fn notation(&self) -> Arc<Notation> {
+        self.learned_notation().clone()
+    }
+
+    fn learned_notation(&self) -> MutexGuard<'_, Arc<Notation>> {
+        self.notation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The name of a collection in the database.
@@ -82,9 +99,17 @@ impl Store {
 
     /// The same, with what keeps a program from working on this database.
     pub(super) async fn learn_once(&self) -> Result<(), NotReady> {
-        match self.given.is_some() || self.learned.get().is_some() {
-            true => Ok(()),
-            false => self.settings().await.map(drop),
+        match self.learned.get() {
+            Some(_) => Ok(()),
+            None => {
+                // As it would be set up.
+                if self.settings().await?.is_none()
+                    && let Some(form) = self.form_of_accounts().await?
+                {
+                    *self.learned_notation() = Notation { form, ..Notation::default() }.into();
+                }
+                Ok(())
+            }
         }
     }
 

@@ -7,7 +7,10 @@
 //! written.
 
 use ledger::LedgerError;
+use ledger::amount::Amount;
 use ledger::limits::echo;
+use ledger::notation::{Form, Notation};
+use ledger::remedy::Remedy;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -53,6 +56,9 @@ pub struct LedgerSettings {
     /// The names of indexes of the owner's own that may refuse writes, and that the owner has
     /// accepted.
     pub accepted_indexes: Vec<String>,
+    /// The form of all amounts, and the owner's own currencies. The form changes only while there
+    /// is no account, and the places of a currency never do.
+    pub notation: Notation,
     /// Where the fields of accounts and transactions stand, as [`layout::Layout`] writes it; none
     /// for documents as Tandem makes them. It never changes.
     pub layout: Option<String>,
@@ -79,14 +85,15 @@ pub enum Misfit {
     /// They do not yet name what this version needs.
     #[error(
         "the settings document of the ledger is of an older version ({0}); stop all old workers, \
-         then run `producer init --apply`"
+         then run {remedy}",
+        remedy = Remedy::Apply
     )]
     Behind(String),
     /// A worker was told to publish events, or not to, and the ledger says otherwise.
     #[error(
         "TANDEM_EVENTS says {}, and the ledger has events {}; leave it out, or stop all workers \
-         and run `producer init --apply --events {}`",
-        on_off(*.wanted), on_off(!*.wanted), on_off(*.wanted)
+         and run {}",
+        on_off(*.wanted), on_off(!*.wanted), Remedy::Events(*.wanted)
     )]
     Events {
         /// What the worker was told.
@@ -98,6 +105,15 @@ pub enum Misfit {
         /// What the ledger has now.
         on: bool,
     },
+    /// The ledger has accounts, whose amounts have another form.
+    #[error(
+        "{}, and that does not change once there are accounts; leave --amounts out, or set up \
+         another database with it", .0.told()
+    )]
+    Amounts(Form),
+    /// The places of a currency are known, or accounts have it.
+    #[error("{0}")]
+    Places(String),
     /// The ledger was set up with another layout, or without one.
     #[error(
         "the ledger was set up with another schema, and a schema never changes; set up another \
@@ -129,6 +145,8 @@ pub struct Choice {
     pub exclusive_keys: Option<bool>,
     /// Whether one worker at a time is at work.
     pub standby: Option<bool>,
+    /// The form of all amounts.
+    pub amounts: Option<Form>,
 }
 
 fn on_off(on: bool) -> &'static str {
@@ -148,6 +166,7 @@ impl LedgerSettings {
             exclusive_keys: choice.exclusive_keys.unwrap_or(true),
             standby: choice.standby.unwrap_or(false),
             accepted_indexes: Vec::new(),
+            notation: Notation { form: choice.amounts.unwrap_or_default(), ..Notation::default() },
             layout: None,
             complete: false,
         }
@@ -162,6 +181,10 @@ impl LedgerSettings {
             history: choice.history.unwrap_or(self.history),
             exclusive_keys: choice.exclusive_keys.unwrap_or(self.exclusive_keys),
             standby: choice.standby.unwrap_or(self.standby),
+            notation: Notation {
+                form: choice.amounts.unwrap_or(self.notation.form),
+                own: self.notation.own.clone(),
+            },
             ..self.clone()
         }
     }
@@ -203,6 +226,7 @@ impl LedgerSettings {
             // A ledger may be older than the choice.
             standby: document.contains_key("standby") && flag("standby")?,
             accepted_indexes: names("acceptedIndexes")?,
+            notation: notation(document)?,
             layout: match document.get("layout") {
                 None => None,
                 Some(Bson::String(layout)) => Some(layout.clone()),
@@ -223,6 +247,8 @@ impl LedgerSettings {
             "exclusiveKeys": self.exclusive_keys,
             "standby": self.standby,
             "acceptedIndexes": &self.accepted_indexes,
+            "amounts": self.notation.form.name(),
+            "currencies": self.notation.own.iter().map(own_currency).collect::<Vec<_>>(),
             "complete": self.complete,
         };
         if let Some(layout) = &self.layout {
@@ -249,6 +275,41 @@ impl LedgerSettings {
             None => Ok(()),
         }
     }
+}
+
+/// How the owner's own currency stands in the document.
+pub(super) fn own_currency((code, places): (&String, &u32)) -> Document {
+    doc! { "code": code, "places": i64::from(*places) }
+}
+
+/// A ledger may be older than the choice: then it has minor units.
+fn notation(document: &Document) -> Result<Notation, Misfit> {
+    let bad = |field: &str, should: &str| Misfit::Unreadable(format!("`{field}` must be {should}"));
+    let form = match document.get("amounts") {
+        None => Form::default(),
+        Some(form) => {
+            let form = form.as_str().and_then(Form::of);
+            form.ok_or_else(|| bad("amounts", "\"minor-units\" or \"decimals\""))?
+        }
+    };
+    let own = match document.get("currencies") {
+        None => &Vec::new(),
+        Some(Bson::Array(own)) => own,
+        Some(_) => return Err(bad("currencies", "a list")),
+    };
+    let own = own.iter().map(|one| {
+        let one = one.as_document()?;
+        let places = match one.get("places")? {
+            Bson::Int32(places) => i64::from(*places),
+            Bson::Int64(places) => *places,
+            _ => return None,
+        };
+        let places = u32::try_from(places).ok().filter(|places| *places <= Amount::PLACES_MAX)?;
+        Some((one.get_str("code").ok()?.to_owned(), places))
+    });
+    let own: Option<_> = own.collect();
+    let own = own.ok_or_else(|| bad("currencies", "a list of {code, places}"))?;
+    Ok(Notation { form, own })
 }
 
 impl Store {
@@ -303,7 +364,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
-        let written = settings(6, &["holds"]);
+        let own = [("POINTS".to_owned(), 0)].into();
+        let notation = Notation { form: Form::Decimals, own };
+        let written = LedgerSettings { notation, ..settings(6, &["holds"]) };
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
             ("kind", Bson::from("somebody's")),
@@ -316,6 +379,9 @@ mod tests {
             ("history", Bson::Null),
             ("exclusiveKeys", Bson::from("on")),
             ("acceptedIndexes", Bson::from("reference_1")),
+            ("amounts", Bson::from("cents")),
+            ("currencies", Bson::from("POINTS")),
+            ("currencies", Bson::Array(vec![doc! { "code": "POINTS", "places": 10 }.into()])),
             ("complete", Bson::from(1)),
         ] {
             let mut document = written.to_document();

@@ -7,6 +7,7 @@ mod backlog;
 mod catalogue;
 mod client_requests;
 mod compare;
+mod currencies;
 mod dates;
 mod definitions;
 mod due;
@@ -68,7 +69,7 @@ mod workers;
 mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
@@ -125,6 +126,7 @@ pub use workers::{SILENT_MS, SeenWorker, WorkerReport};
 pub use write::Inserted;
 
 use layout::Layout;
+use ledger::notation::Notation;
 use ledger::{LedgerError, ServerMs};
 use settings::MongoSettings;
 
@@ -144,6 +146,8 @@ pub struct Store {
     given: Option<Arc<Layout>>,
     /// The layout that the ledger's settings name, once they were read.
     learned: Arc<OnceLock<Option<Layout>>>,
+    /// How the ledger's settings said last that amounts are written.
+    notation: Arc<Mutex<Arc<Notation>>>,
     /// Whether accounts and transactions have validators, as the ledger's settings said last.
     has_validators: Arc<AtomicBool>,
     /// Whether every statement is to be for one document: asked for, or needed by the server.
@@ -199,6 +203,7 @@ impl Store {
             newest_write: Arc::default(),
             given: None,
             learned: Arc::default(),
+            notation: Arc::default(),
             has_validators: Arc::new(AtomicBool::new(true)),
             one_document: Arc::new(OnceCell::new_with(one_document)),
             keeps_keys: Arc::default(),

@@ -2,6 +2,7 @@
 //!
 //! Pure. Owns what is known of the effect of such a failure, and whether waiting may help.
 
+use ledger::remedy::Remedy;
 use ledger::{Effect, Fault, LedgerError};
 
 use super::findings::Finding;
@@ -23,7 +24,8 @@ pub enum NotReady {
     /// The user lacks a right.
     #[error(
         "the MongoDB user may not {what} (the server says: {said}); give it the role `readWrite` \
-         on this database, and `dbAdmin` for `producer init --apply`"
+         on this database, and `dbAdmin` for {}",
+        Remedy::Apply
     )]
     NotPermitted {
         /// The operation that the user may not do.
@@ -34,7 +36,8 @@ pub enum NotReady {
     /// The server takes an index of the user's own for one of Tandem's, and refuses a second one.
     #[error(
         "the server takes an index of your own for one of Tandem's ({0}); drop yours, then run \
-         `producer init --apply` again"
+         {remedy} again",
+        remedy = Remedy::Apply
     )]
     IndexTaken(String),
     /// The server has no native transactions.
@@ -125,11 +128,11 @@ fn unfit(findings: &[Finding]) -> String {
         more => format!(" (and {more} more)"),
     };
     let remedy = match findings.iter().any(Finding::applies) {
-        true => ", `producer init --apply` applies it",
-        false => "",
+        true => format!(", {} applies it", Remedy::Apply),
+        false => String::new(),
     };
     format!(
-        "the database is not as Tandem needs it: {first}{more}; `producer init` lists what is \
-         missing{remedy}"
+        "the database is not as Tandem needs it: {first}{more}; {} lists what is missing{remedy}",
+        Remedy::Init
     )
 }

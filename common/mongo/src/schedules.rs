@@ -6,6 +6,7 @@
 //! confirmation that meet, the first counts, and nothing happens before its moment. Running one of
 //! them twice changes nothing. Fails with an error of the whole command.
 
+use ledger::remedy::Remedy;
 use ledger::transaction::{
     DUE_AT, ParkCode, Parked, Reason, State, TransactionId, expired, hold_expired,
 };
@@ -279,8 +280,9 @@ impl MongoOutbox {
         for refused in &written.refused {
             let id = &ids[refused.item];
             let message = format!(
-                "the database refuses to {doing}: {}; correct it, then run `producer unpark {id}`",
-                refused.problem
+                "the database refuses to {doing}: {}; correct it, then run {}",
+                refused.problem,
+                Remedy::Unpark(id)
             );
             let why = Parked::new(ParkCode::TransactionUnwritable, message);
             note(&self.store, &[(raw_id(id), &why)]).await?;

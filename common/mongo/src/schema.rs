@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use layout::Layout;
+use ledger::notation::Form;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, WriteFailure};
 
@@ -50,6 +51,8 @@ pub struct Inspection {
     pub slowing: Vec<Slowing>,
     /// Whether workers stand by for one another, or are to by the choice.
     pub standby: bool,
+    /// The form of all amounts, or what it is to be by the choice.
+    pub amounts: Form,
 }
 
 impl Store {
@@ -118,10 +121,20 @@ impl Store {
                 let unneeded = unneeded(&seen, Known::THIS, choice);
                 let (accepted, _) = refusing(&seen);
                 let slowing = slowing(&seen);
-                let remembered = seen.settings.as_ref().is_some_and(|settings| settings.standby);
-                let standby = choice.standby.unwrap_or(remembered);
-                let inspection =
-                    Inspection { unfinished, findings, accepted, unneeded, slowing, standby };
+                let remembered = seen.settings.clone();
+                let remembered =
+                    remembered.unwrap_or_else(|| LedgerSettings::new(Known::THIS, choice));
+                let LedgerSettings { standby, notation, .. } = remembered.chosen(choice);
+                let amounts = notation.form;
+                let inspection = Inspection {
+                    unfinished,
+                    findings,
+                    accepted,
+                    unneeded,
+                    slowing,
+                    standby,
+                    amounts,
+                };
                 return Ok((inspection, choice));
             }
             settings = after;
@@ -152,7 +165,9 @@ impl Store {
         let settings = LedgerSettings { layout, ..LedgerSettings::new(Known::THIS, choice) };
         self.write_settings(doc! { "$setOnInsert": settings.to_document() }).await?;
         // Another program may have been first, and may have chosen otherwise.
-        let settings = self.settings().await?.unwrap_or(settings).chosen(choice);
+        let there = self.settings().await?.unwrap_or(settings);
+        self.change_form(&there, choice.amounts.unwrap_or(there.notation.form)).await?;
+        let settings = there.chosen(choice);
         let lacking = |name: &str| {
             let found = findings.iter().filter(|f| f.collection == name && f.applies());
             found.map(|finding| finding.lack.clone()).collect::<Vec<_>>()
@@ -187,7 +202,7 @@ impl Store {
     /// for: it would refuse what they write.
     async fn possible(&self, choice: Choice, seen: &Catalogue) -> Result<Choice, NotReady> {
         let validators = choice.validators.or(seen.is_of_others().then_some(false));
-        let choice = Choice { validators, ..choice };
+        let choice = Choice { validators, amounts: self.form(choice, seen).await?, ..choice };
         let is_router = self.is_router().await?;
         if is_router && self.layout().and_then(Layout::key).is_some() {
             return Err(NotReady::KeyOnRouter);
@@ -240,6 +255,8 @@ impl Store {
                     Misfit::Behind(_)
                     | Misfit::Events { .. }
                     | Misfit::EventsChanged { .. }
+                    | Misfit::Amounts(_)
+                    | Misfit::Places(_)
                     | Misfit::Layout
                     | Misfit::LayoutChanged,
                 )
@@ -312,7 +329,8 @@ fn commands(definition: &Definition, lacks: &[Lack], validators: bool) -> Vec<Do
             | Lack::SettingsEvents { .. }
             | Lack::SettingsHistory { .. }
             | Lack::SettingsKeys { .. }
-            | Lack::SettingsStandby { .. } => None,
+            | Lack::SettingsStandby { .. }
+            | Lack::SettingsAmounts { .. } => None,
         })
         .collect();
     let missing = |name: &str| {

@@ -12,6 +12,7 @@ mod tls;
 mod topology;
 mod traces;
 
+use ledger::remedy::Remedy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,8 +90,9 @@ pub enum QueueError {
     },
     /// A queue or an exchange is missing, and the user may not create it.
     #[error(
-        "RabbitMQ: `{name}` is not there ({said}), and this user may not create it; run \
-         `producer init` as a user who may configure"
+        "RabbitMQ: `{name}` is not there ({said}), and this user may not create it; run {} as a \
+         user who may configure",
+        Remedy::Init
     )]
     Missing {
         /// The queue or exchange.

@@ -2,7 +2,6 @@
 
 mod config;
 pub mod secret_files;
-pub mod shell;
 
 pub use config::{
     AmqpSettings, MongoSettings, TimingSettings, TraceSettings, name_is_good, redacted,

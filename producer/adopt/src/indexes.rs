@@ -86,6 +86,7 @@ fn hurts(lack: &Lack) -> Option<bool> {
         | Lack::SettingsEvents { .. }
         | Lack::SettingsHistory { .. }
         | Lack::SettingsKeys { .. }
-        | Lack::SettingsStandby { .. } => None,
+        | Lack::SettingsStandby { .. }
+        | Lack::SettingsAmounts { .. } => None,
     }
 }

@@ -131,7 +131,7 @@ fn of_decimal(value: RawBsonRef<'_>) -> Number {
             Number::Odd(Class::DecimalPlaces, becomes)
         }
         Err(AmountError::TooLarge(_)) => Number::Odd(Class::TooLarge, None),
-        Err(AmountError::NotANumber(_) | AmountError::Float(_) | AmountError::Stored { .. }) => {
+        Err(AmountError::NotANumber(_) | AmountError::Stored { .. }) => {
             Number::Odd(Class::NotFinite, None)
         }
     }
@@ -148,10 +148,9 @@ fn of_text(text: &str, places: Option<u32>) -> Number {
         }
         (Err(AmountError::TooLarge(_)), _) => Number::Odd(Class::TooLarge, None),
         (Err(AmountError::TooPrecise(_)), _) => Number::Odd(Class::NumericText, None),
-        (
-            Err(AmountError::NotANumber(_) | AmountError::Float(_) | AmountError::Stored { .. }),
-            _,
-        ) => Number::Odd(Class::NoNumber, None),
+        (Err(AmountError::NotANumber(_) | AmountError::Stored { .. }), _) => {
+            Number::Odd(Class::NoNumber, None)
+        }
     }
 }
 

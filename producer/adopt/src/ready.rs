@@ -5,35 +5,42 @@
 
 use client::Client;
 use layout::Layout;
+use ledger::remedy::Remedy;
 use mongo::SILENT_MS;
 
 use super::{Error, settings};
 
 /// The layout of a ledger that is set up with a schema.
 pub(super) async fn layout(client: &Client) -> Result<&Layout, Error> {
-    let not_set_up = "there is no ledger in this database yet: write a schema that says where accounts \
-                      and transactions are, set the ledger up with `producer init --schema FILE`, \
-                      then run the same command again; `producer adopt --dry-run` looks before that";
-    let refused = |problem: &str| Err(Error::NotNow(problem.to_owned()));
+    let refused = |problem: String| Err(Error::NotNow(problem));
     client.check_ground().await?;
     match settings(client).await? {
-        None => return refused(not_set_up),
+        None => {
+            return refused(format!(
+                "there is no ledger in this database yet: write a schema that says where accounts \
+                 and transactions are, set the ledger up with {}, then run the same command again; \
+                 {} looks before that",
+                Remedy::InitSchema,
+                Remedy::LookAtAdoption
+            ));
+        }
         Some(settings) if !settings.complete => {
-            return refused(
-                "the ledger is not set up to the end: run `producer init` again, then the same \
-                 command",
-            );
+            return refused(format!(
+                "the ledger is not set up to the end: run {} again, then the same command",
+                Remedy::Init
+            ));
         }
         Some(_) => {}
     }
     match client.store().layout() {
         Some(layout) => Ok(layout),
-        None => refused(
+        None => refused(format!(
             "this ledger has no schema, so Tandem's fields do not stand apart from your own, and \
              nothing could take them away again. There is nothing to adopt: the first update by a \
              worker writes the opening of an account that has none; what has to be repaired before \
-             is named by `producer adopt --dry-run`",
-        ),
+             is named by {}",
+            Remedy::LookAtAdoption
+        )),
     }
 }
 

@@ -9,6 +9,7 @@
 use std::time::Instant;
 
 use client::Client;
+use ledger::remedy::Remedy;
 use mongo::{ACCOUNTS, TRANSACTIONS};
 use serde::Serialize;
 
@@ -121,12 +122,12 @@ fn in_flight(counts: &Counts) -> Result<(), Error> {
 async fn no_events(client: &Client) -> Result<(), Error> {
     match client.insist(|| client.store().has_notes()).await? {
         false => Ok(()),
-        true => Err(Error::NotNow(
+        true => Err(Error::NotNow(format!(
             "not all events were told yet, and they are read from what would be taken away; nothing \
-             was removed: run a worker until `producer top` shows no event that is due, stop it, then \
-             run the same command again"
-                .to_owned(),
-        )),
+             was removed: run a worker until {} shows no event that is due, stop it, then run the \
+             same command again",
+            Remedy::TopOnce
+        ))),
     }
 }
 

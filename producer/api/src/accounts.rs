@@ -2,8 +2,9 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use client::{Adjusted, Change, Entry, Error, Opened, Period, readable};
-use input::{ACCOUNT, Kind, Record, parse_account};
+use input::{ACCOUNT, Record, parse_account};
 use ledger::account::Account as Stored;
+use ledger::notation::Notation;
 use ledger::{json, uri};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -94,7 +95,7 @@ impl From<Entry> for Booked {
 
 /// `POST /v1/accounts`
 pub async fn create(call: Call) -> Result<Answer, Problem> {
-    let account = account(&call)?;
+    let account = account(&call, call.api.client.rules().notation())?;
     let id = account.id.clone();
     let address = format!("/v1/accounts/{}", uri::segment(&id));
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
@@ -111,9 +112,9 @@ pub async fn create(call: Call) -> Result<Answer, Problem> {
 }
 
 /// The account that a body describes.
-pub fn account(received: &Received) -> Result<Stored, Problem> {
+pub fn account(received: &Received, notation: &Notation) -> Result<Stored, Problem> {
     let record = Record::from_value(received.json()?, ACCOUNT)?;
-    Ok(parse_account(record, Kind::ByPoint)?)
+    Ok(parse_account(record, notation)?)
 }
 
 /// The time that a statement is about.

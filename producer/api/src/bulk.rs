@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use client::{Ids, Origin, Receipt, Standing, Submission};
+use client::{Origin, Receipt, Rules, Standing, Submission};
 use futures_util::future::join_all;
 use input::Transfer;
 use input::content::ContentDigest;
@@ -86,12 +86,12 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let (received, submitter) = (call.received.clone(), call.submitter.clone());
     let most = call.api.settings.items_max;
     // A large array takes a while to read, and other requests are not to wait for that.
-    let ids = call.api.client.ids();
+    let ids = call.api.client.rules();
     let read = move || many(&received, most, submitter.as_ref(), &ids);
     let reading = tokio::task::spawn_blocking(read);
     let read = reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?;
     let mut array = read?;
-    call.api.gate.check()?;
+    call.api.take(array.items.len())?;
     if let Some(key) = &array.key
         && let Some(keyed) = requests::open(&call.api.client, key, &array).await?
     {
@@ -105,7 +105,7 @@ pub fn many(
     received: &Received,
     most: usize,
     submitter: Option<&Arc<str>>,
-    of_ledger: &Ids,
+    of_ledger: &Rules,
 ) -> Result<Array, Problem> {
     let key = received.key()?.map(|key| Key::new(Form::Array, submitter, key));
     let request = key.as_ref().map(Key::request);
@@ -117,7 +117,7 @@ pub fn many(
     let mut ids = key.as_ref().map(ItemIds::new);
     let mut contents = Vec::new();
     let mut item = |value: Value| {
-        let Transfer { id, body } = transfer(value)?;
+        let Transfer { id, body } = transfer(value, of_ledger)?;
         let Some(ids) = &mut ids else {
             let origin = submitter.map(|_| own.clone());
             let id = id.ok_or_else(without_id)?;

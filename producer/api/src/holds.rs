@@ -6,6 +6,7 @@
 use axum::http::HeaderValue;
 use client::{Capture, Decided};
 use input::{CAPTURE, Record, parse_capture};
+use ledger::notation::Notation;
 use ledger::transaction::State;
 
 use super::answer::Answer;
@@ -17,7 +18,7 @@ use super::submissions::{REPLAYED, stands};
 /// `POST /v1/transactions/{id}/confirm`
 pub async fn confirm(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
-    let capture = capture(&call)?;
+    let capture = capture(&call, call.api.client.rules().notation())?;
     let decided = call.api.client.confirm(id, &capture).await?;
     answer(&call, decided, wait).await
 }
@@ -30,10 +31,10 @@ pub async fn release(call: Call) -> Result<Answer, Problem> {
 }
 
 /// How much a request captures: all, if it has no body.
-pub fn capture(received: &Received) -> Result<Capture, Problem> {
+pub fn capture(received: &Received, notation: &Notation) -> Result<Capture, Problem> {
     match received.body.is_empty() {
         true => Ok(Capture::All),
-        false => Ok(parse_capture(Record::from_value(received.json()?, CAPTURE)?)?),
+        false => Ok(parse_capture(Record::from_value(received.json()?, CAPTURE)?, notation)?),
     }
 }
 

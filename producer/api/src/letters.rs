@@ -4,6 +4,7 @@
 //! letters that this one holds.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use bson::DateTime;
@@ -18,6 +19,9 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
 use super::words;
+
+/// How long a look may take to begin.
+const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A message that workers have given up.
 #[derive(Debug, Serialize, ToSchema)]
@@ -146,8 +150,16 @@ struct Look<'a> {
 
 impl Look<'_> {
     async fn begin(call: &Call) -> Result<Look<'_>, Problem> {
-        let alone = call.api.looking.lock().await;
-        Ok(Look { letters: call.api.client.dead_letters().await?, _alone: alone })
+        call.api.gate.needs_broker(Instant::now())?;
+        let begun = async {
+            let alone = call.api.looking.lock().await;
+            Ok(Look { letters: call.api.client.dead_letters().await?, _alone: alone })
+        };
+        // A broker that is cut off says nothing at all.
+        tokio::time::timeout(BEGIN_LIMIT, begun).await.unwrap_or_else(|_| {
+            let why = "RabbitMQ gives no letters: it does not answer, or another look goes on";
+            Err(Problem::new(Code::Unavailable, why))
+        })
     }
 
     async fn next(&mut self) -> Result<Option<HeldLetter>, Problem> {
@@ -203,6 +215,7 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
 
 /// `POST /v1/dead-letters/{id}/replay`
 pub async fn replay(call: Call) -> Result<Answer, Problem> {
+    call.api.gate.needs_broker(Instant::now())?;
     call.api.client.ensure_queue().await?;
     one(&call, Act::Replay).await
 }

@@ -38,7 +38,7 @@ mod words;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -49,7 +49,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::bodies::{BodyMemory, HeldBody};
-use self::gate::Gate;
+use self::gate::{Gate, Taken};
 use self::hub::Hub;
 use self::ledger::Asked;
 use self::metrics::Metrics;
@@ -142,13 +142,13 @@ impl Api {
             viewing: Viewing::new(Sampler::new(client.clone())),
             client,
             bodies,
-            settings,
             tokens: RwLock::new(Arc::new(tokens)),
-            gate: Arc::default(),
+            gate: Arc::new(Gate::new(settings.backlog_max.into())),
             hub: Arc::new(Hub::new()),
             metrics: Metrics::new(),
             asked: Asked::default(),
             looking: tokio::sync::Mutex::default(),
+            settings,
             stop,
         })
     }
@@ -158,8 +158,8 @@ impl Api {
     pub async fn serve(self: Arc<Self>, pages: Router<Arc<Api>>, listener: TcpListener) {
         let (api, stop) = (self, CancellationToken::new());
         let beside = TaskTracker::new();
-        let (client, most) = (api.client.clone(), api.settings.backlog_max);
-        beside.spawn(gate::watch(api.gate.clone(), client.clone(), most, stop.clone()));
+        let client = api.client.clone();
+        beside.spawn(gate::watch(api.gate.clone(), client.clone(), stop.clone()));
         beside.spawn(hub::run(api.hub.clone(), client, stop.clone()));
         beside.spawn(reload(api.clone(), stop.clone()));
         let (looking, until) = (api.clone(), stop.clone());
@@ -180,9 +180,17 @@ impl Api {
 
     /// If the broker was not told of what is done, new submissions would wait for it.
     fn note_unpublished(&self, unpublished: Option<&Error>) {
-        if let Some(error) = unpublished {
-            self.gate.close(error.to_string());
-        }
+        self.gate.published(unpublished.map(ToString::to_string), Instant::now());
+    }
+
+    /// Takes so many submissions, which don't wait for a broker that is away.
+    ///
+    /// # Errors
+    /// While too many wait.
+    fn take(&self, count: usize) -> Result<(), Problem> {
+        let taken = self.gate.take(count, Instant::now())?;
+        self.client.leave_publications(taken == Taken::InsertedOnly);
+        Ok(())
     }
 
     /// Whom it knows.

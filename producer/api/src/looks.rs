@@ -15,6 +15,13 @@ use super::problem::Problem;
 use super::tokens::{Caller, Scope};
 
 impl Api {
+    /// An amount as a person reads it, in this currency if it is one.
+    #[must_use]
+    pub fn amount(&self, written: &str, currency: &str) -> String {
+        let currency = Some(currency).filter(|currency| !currency.is_empty());
+        self.client.store().notation().shown_text(written, currency)
+    }
+
     /// Parked transactions with what they would move, the first `limit` of those that pass the
     /// filter.
     ///

@@ -39,9 +39,10 @@ fn text() -> String {
     put(&mut page, format_args!("<title>{title}</title><style>{STYLE}</style><h1>{title}</h1>"));
     page.push_str(
         "<p>For programs: <a href=\"/v1/openapi.json\">the OpenAPI document</a>. Where there are \
-         tokens, send one as <code>Authorization: Bearer TOKEN</code>. Amounts are whole numbers of \
-         minor units (<code>1250</code> or <code>\"1250\"</code>) or decimal numbers as texts with \
-         a point (<code>\"12.50\"</code>); answers have texts only.</p>",
+         tokens, send one as <code>Authorization: Bearer TOKEN</code>. Amounts have the form of \
+         the ledger: whole numbers of minor units (<code>1250</code> or <code>\"1250\"</code>), or \
+         decimal numbers, best as texts (<code>\"12.50\"</code>; there <code>1250</code> is \
+         1250.00). Answers have texts only.</p>",
     );
     page.push_str("<nav><table>");
     for operation in routes::all() {

@@ -113,7 +113,7 @@ async fn broken(
     let own = there.into_iter().filter(|id| !ids[id.as_str()].has_id_from_key());
     let own: Vec<&str> = own.map(String::as_str).collect();
     let mut changed = Vec::new();
-    let of_ledger = client.ids();
+    let of_ledger = client.rules();
     for part in own.chunks(READ_MAX) {
         let find = || client.store().documents("compare", TRANSACTIONS, part, Fields::All);
         for stored in client.insist(find).await? {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use client::{Error, Ids, Origin, Outcome, Receipt, Standing, Submission};
-use input::{Defaults, Flaw, Kind, Record, TRANSFER, Transfer, parse_transfer};
+use client::{Error, Origin, Outcome, Receipt, Rules, Standing, Submission};
+use input::{Defaults, Flaw, Record, TRANSFER, Transfer, parse_transfer};
 use ledger::transaction::State;
 use ledger::uri;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// `POST /v1/transactions`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
-    let one = one(&call, call.submitter.as_ref(), &call.api.client.ids())?;
+    let one = one(&call, call.submitter.as_ref(), &call.api.client.rules())?;
     single(&call, one, wait).await
 }
 
@@ -38,18 +38,18 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
 pub fn one(
     received: &Received,
     submitter: Option<&Arc<str>>,
-    ids: &Ids,
+    rules: &Rules,
 ) -> Result<Submission, Problem> {
     let key = received.key()?.map(|key| Key::new(Form::Single, submitter, key));
     if received.is_array() {
         let problem = "is an array; send arrays to POST /v1/batch".to_owned();
         return Err(Flaw { field: None, problem }.into());
     }
-    let Transfer { id, body } = transfer(received.json()?)?;
+    let Transfer { id, body } = transfer(received.json()?, rules)?;
     let id_from_key = id.is_none();
     let id = match (id, &key) {
         (Some(id), None) => id,
-        (None, Some(key)) => ids.made(key.id())?,
+        (None, Some(key)) => rules.made(key.id())?,
         (Some(_), Some(_)) => {
             let problem = "stands beside an Idempotency-Key; give one of them";
             return Err(Problem::field("id", problem));
@@ -65,9 +65,9 @@ pub fn one(
 }
 
 /// Reads a transaction.
-pub(super) fn transfer(value: Value) -> Result<Transfer, Problem> {
+pub(super) fn transfer(value: Value, rules: &Rules) -> Result<Transfer, Problem> {
     let record = Record::from_value(value, TRANSFER)?;
-    let defaults = Defaults { currency: None, kind: Kind::ByPoint };
+    let defaults = Defaults { currency: None, notation: rules.notation().clone() };
     Ok(parse_transfer(record, &defaults)?)
 }
 
@@ -83,7 +83,7 @@ async fn single(
     wait: Option<Wait>,
 ) -> Result<Answer, Problem> {
     let (id, id_from_key) = (submission.id().to_owned(), submission.has_id_from_key());
-    call.api.gate.check()?;
+    call.api.take(1)?;
     let receipt = call.api.client.submit(submission).await;
     let receipt = receipt.map_err(|error| refusal(&call.api, &id, id_from_key, error))?;
     taken(&call.api, &receipt, wait).await

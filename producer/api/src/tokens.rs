@@ -16,6 +16,7 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use ledger::hex::hex;
+use ledger::remedy::Remedy;
 use ledger::transaction::check_name;
 use sha2::{Digest, Sha256};
 use strum::{EnumCount, VariantArray};
@@ -188,10 +189,7 @@ impl Tokens {
             callers.push(Arc::new(caller));
         }
         match callers.is_empty() {
-            true => {
-                Err(" no token in it; `producer token NAME --scope read,submit` makes one"
-                    .to_owned())
-            }
+            true => Err(format!(" no token in it; {} makes one", Remedy::Token)),
             false => Ok(Tokens::Known(callers)),
         }
     }

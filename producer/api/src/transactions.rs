@@ -124,7 +124,7 @@ fn moment_of(body: &Value) -> Result<SystemTime, Problem> {
 /// `POST /v1/transactions/{id}/reverse`
 pub async fn reverse(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
-    call.api.gate.check()?;
+    call.api.take(1)?;
     let origin = Origin::of(call.submitter.as_ref());
     let receipt = call.api.client.reverse_from(id, origin).await?;
     taken(&call.api, &receipt, wait).await

@@ -14,6 +14,7 @@ use std::time::Instant;
 use client::{Client, Error};
 use ledger::amount::Amount;
 use ledger::limits::NAME_BYTES_MAX;
+use ledger::remedy::Remedy;
 use ledger::transaction::format_nanos;
 use mongo::Adjustment;
 use mongodb::bson::Timestamp;
@@ -206,7 +207,8 @@ fn refuse(report: &Report) -> Result<(), AbsorbError> {
         }
         (count, _) => format!(
             "the audit has found {count} violations, and what breaks a rule is nobody else's write; \
-             see `producer audit`, and the runbook in operating.md"
+             see {}, and the runbook in operating.md",
+            Remedy::Audit
         ),
     };
     Err(AbsorbError::NotNow(problem))

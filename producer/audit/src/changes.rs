@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use client::{Error, Server};
 use layout::Collection as Stored;
+use ledger::remedy::Remedy;
 use ledger::transaction::State;
 use mongo::{code_of, error_in_words};
 use mongodb::Collection;
@@ -204,10 +205,11 @@ fn place(token: Option<ResumeToken>) -> Option<String> {
 
 fn explained(error: DriverError) -> Error {
     let advice = match code_of(&error) {
-        Some(UNAUTHORIZED) => {
+        Some(UNAUTHORIZED) => &format!(
             "an audit of a ledger in use needs the right `changeStream` on its transactions, which \
-             `producer roles --apply` gives to tandem-auditor and tandem-api"
-        }
+             {} gives to tandem-auditor and tandem-api",
+            Remedy::Roles
+        ),
         Some(HISTORY_LOST) => {
             "the server's log (oplog) does not reach back to the beginning of the audit: give it \
              more room (replSetResizeOplog)"

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use settings::shell::quoted;
+use ledger::shell::quoted;
 use tokio_util::sync::CancellationToken;
 
 /// What to do: the rest of a sentence that begins with what went wrong, and what to type, if that

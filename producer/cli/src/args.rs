@@ -304,6 +304,7 @@ async fn dispatch(
 
 #[cfg(test)]
 mod tests {
+    use ledger::remedy::KINDS;
     use std::path::Path;
 
     use clap::CommandFactory;
@@ -356,6 +357,13 @@ mod tests {
             }
             count += 1;
         }
-        assert!(count > 20, "only {count} were found");
+        assert!(count > 5, "only {count} were found");
+        for kind in KINDS {
+            // As a shell reads it, with a value of the reader's.
+            let command = kind.example().command().replace("PLACES", "2").replace('\'', "");
+            if let Err(refused) = Cli::try_parse_from(command.split_whitespace()) {
+                panic!("{command}: {refused}");
+            }
+        }
     }
 }

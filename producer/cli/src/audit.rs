@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use ::audit::{Options, Report, Sum, Unexplained, exposition};
 use clap::Args;
 use ledger::limits::echo;
+use ledger::remedy::Remedy;
 
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -129,6 +130,11 @@ fn print(report: &Report, out: &mut (dyn Write + Send)) -> Result<(), Error> {
         let more = if moved.accounts > first.len() as u64 { ", …" } else { "" };
         let (sums, first) = (unexplained(moved), first.join(", "));
         writeln!(out, "unexplained by Tandem: {sums} ({first}{more})").map_err(Error::output)?;
+        // Nothing is booked while a rule is broken.
+        if report.violation_count == 0 {
+            let book = Remedy::Absorb.command();
+            writeln!(out, "To book it, run\n  {book}").map_err(Error::output)?;
+        }
     }
     let verdict = match report.violation_count {
         0 if moved.accounts > 0 => "no rule is broken".to_owned(),

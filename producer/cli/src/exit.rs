@@ -10,8 +10,9 @@ use std::io;
 
 use client::{Effect, SETTINGS, State};
 use ledger::LedgerError;
+use ledger::remedy::Remedy;
+use ledger::shell::laid_out;
 use ledger::transaction::BodyError;
-use settings::shell::{laid_out, quoted};
 
 use crate::advice::{Advice, Todo};
 
@@ -135,9 +136,9 @@ impl From<client::Error> for Error {
             }
             E::WrongState { id, state, .. } => Error::Refused(match state {
                 State::Scheduled | State::Initial | State::Pending | State::Held => {
-                    take_back(&whole, "cancel", &id)
+                    take_back(&whole, Remedy::Cancel(&id))
                 }
-                State::Applied | State::Done => take_back(&whole, "reverse", &id),
+                State::Applied | State::Done => take_back(&whole, Remedy::Reverse(&id)),
                 State::Canceling | State::Canceled => {
                     format!("{whole}; there is nothing to reverse")
                 }
@@ -159,11 +160,8 @@ impl From<client::Error> for Error {
 }
 
 /// A problem, and the command that undoes the transaction.
-fn take_back(problem: &str, command: &str, id: &str) -> String {
-    // Without the dashes, an id that begins with one would be read as a flag.
-    let dashes = if id.starts_with('-') { "-- " } else { "" };
-    let typed = format!("producer {command} {dashes}{}", quoted(id));
-    Todo::with(format!("{problem}; take it back with"), typed).to_string()
+fn take_back(problem: &str, remedy: Remedy<'_>) -> String {
+    Todo::with(format!("{problem}; take it back with"), remedy.command()).to_string()
 }
 
 impl From<LedgerError> for Error {
@@ -231,7 +229,7 @@ mod tests {
             assert_eq!(wrong(id, state).lines().last(), Some(&*format!("  {expected}")));
         }
         let lacking = Error::from(client::Error::WithoutHistory).to_string();
-        assert!(lacking.lines().any(|line| line == "  producer init --history on --apply"));
+        assert!(lacking.lines().any(|line| line == "  producer init --apply --history on"));
     }
 
     #[test]

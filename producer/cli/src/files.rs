@@ -5,9 +5,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use input::Record;
 use input::files::{
-    Checked, Columns, Contents, Doubt, FileError, Format, Input, Parsed, Total, csv_cells,
+    Checked, Columns, Contents, Doubt, FileError, Format, Input, Parsed, csv_cells,
 };
 use ledger::amount::Amount;
+use ledger::notation::Notation;
 use ledger::transaction::format_nanos;
 
 use crate::console::Console;
@@ -37,7 +38,7 @@ pub struct ReadArgs {
     #[arg(long, value_name = "CURRENCY=AMOUNT", value_parser = expected, allow_hyphen_values = true)]
     pub expect_total: Vec<Expected>,
     /// Take a file although this was found
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    #[arg(long, value_enum, ignore_case = true, value_delimiter = ',', value_name = "WHAT")]
     pub allow: Vec<Allow>,
 }
 
@@ -69,9 +70,9 @@ pub struct Expected {
 pub enum Allow {
     /// Its rows without ids were submitted before, as another batch
     RepeatedContent,
-    /// Whole and decimal amounts of one currency
+    /// Amounts with a decimal point, which are left out, beside whole ones
     MixedAmounts,
-    /// Ids or accounts like 1.23457E+15
+    /// Ids or accounts like 1.23457E+15, or long numbers that all end with zeros
     RoundedIds,
     /// A last line without a line end
     UnfinishedLine,
@@ -128,7 +129,7 @@ impl ReadArgs {
     }
 
     /// What is not as it is expected to be.
-    fn unexpected(&self, checked: &Checked) -> Vec<String> {
+    fn unexpected(&self, checked: &Checked, notation: &Notation) -> Vec<String> {
         let mut wrong = Vec::new();
         if let Some(expected) = self.expect_rows.filter(|expected| *expected != checked.rows) {
             wrong.push(format!("the file has {} rows, not {expected}", checked.rows));
@@ -136,10 +137,9 @@ impl ReadArgs {
         let totals = checked.whole.totals();
         for Expected { currency, total } in &self.expect_total {
             let found = totals.get(currency);
-            if found.is_some_and(Total::is_whole) && !total.is_int() && !total.is_zero() {
-                wrong.push(format!(
-                    "{total} is a decimal, and the amounts of the file are whole, which is minor units"
-                ));
+            let known = Some(currency.as_str()).filter(|currency| !currency.is_empty());
+            if let Err(problem) = notation.read(&total.to_string(), known) {
+                wrong.push(format!("--expect-total: {problem}"));
                 continue;
             }
             if found.map_or(0, |found| found.nanos) == total.nanos() {
@@ -193,6 +193,10 @@ pub fn require_valid(
     for problem in &checked.problems {
         console.note(problem.to_string());
     }
+    // Both lines are named, also where the bad one is refused anyway.
+    let doubts = checked.whole.doubts();
+    let mixed = doubts.iter().filter(|doubt| matches!(doubt, Doubt::MixedAmounts { .. }));
+    mixed.for_each(|doubt| console.note(doubt.to_string()));
     let shown = checked.problems.len() as u64;
     if checked.invalid > shown {
         console.note(format!("… and {} more", checked.invalid - shown));
@@ -211,8 +215,12 @@ pub fn require_valid(
 ///
 /// # Errors
 /// When it has not.
-pub fn require_expected(checked: &Checked, args: &ReadArgs) -> Result<(), Error> {
-    let wrong = args.unexpected(checked);
+pub fn require_expected(
+    checked: &Checked,
+    args: &ReadArgs,
+    notation: &Notation,
+) -> Result<(), Error> {
+    let wrong = args.unexpected(checked, notation);
     if wrong.is_empty() {
         return Ok(());
     }
@@ -257,18 +265,24 @@ impl From<FileError> for Error {
 
 #[cfg(test)]
 mod tests {
+    use input::Defaults;
     use input::files::TRANSFERS;
-    use input::{Defaults, Kind};
+    use ledger::notation::Form;
 
     use super::*;
 
     fn checked(name: &str, content: &str) -> Checked {
+        checked_in(Form::MinorUnits, name, content)
+    }
+
+    fn checked_in(form: Form, name: &str, content: &str) -> Checked {
         let path = std::env::temp_dir().join(format!("{name}-{}.csv", std::process::id()));
         std::fs::write(&path, content).expect("a file");
         let path_text = path.to_str().expect("UTF-8");
         let opened = Input::open(path_text, None, TRANSFERS, Columns::default());
         std::fs::remove_file(&path).expect("still there");
-        let defaults = Defaults { currency: None, kind: Kind::ByPoint };
+        let notation = Notation { form, ..Notation::default() };
+        let defaults = Defaults { currency: None, notation: notation.into() };
         let parse = |record| input::files::parse_transfer(record, &defaults);
         check(&opened.expect("a file"), &Console::quiet(), parse).expect("readable")
     }
@@ -305,18 +319,20 @@ mod tests {
     #[test]
     fn a_file_is_refused_unless_it_has_the_rows_and_the_sums_that_are_expected() {
         let rows = "1,a,b,10.25,EUR\n2,a,b,0.75,EUR\n3,a,b,5,\n";
-        let checked = checked("sums", &format!("id,source,destination,value,currency\n{rows}"));
+        let header = "id,source,destination,value,currency\n";
+        let checked = checked_in(Form::Decimals, "sums", &format!("{header}{rows}"));
+        let notation = Notation { form: Form::Decimals, ..Notation::default() };
         let sound = |rows: Option<u64>, totals: &[&str]| {
             let expect_total = totals.iter().map(|it| expected(it).expect(it)).collect();
             let args = ReadArgs { expect_rows: rows, expect_total, ..ReadArgs::default() };
-            require_expected(&checked, &args).is_ok()
+            require_expected(&checked, &args, &notation).is_ok()
         };
         assert!(sound(Some(3), &["EUR=11", "5"]) && sound(None, &["EUR=11.00"]));
         for (rows, totals) in [
             (Some(2), &["EUR=11", "5"]),
             (None, &["EUR=11.25", "5"]),
             (None, &["EUR=11", "USD=1"]),
-            (None, &["EUR=11", "5.00"]),
+            (None, &["EUR=11.001", "5"]),
         ] {
             assert!(!sound(rows, totals), "{rows:?} {totals:?}");
         }

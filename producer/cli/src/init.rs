@@ -12,9 +12,11 @@ use clap::Args;
 use client::{Config, Inspection, Slowing};
 use flags::switch;
 use layout::Layout;
+use ledger::notation::Form;
+use ledger::remedy::Remedy;
+use ledger::shell::laid_out;
 use mongo::{Choice, Finding, Foreign, Unneeded};
 use serde_json::{Value, json};
-use settings::shell::laid_out;
 
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -43,6 +45,8 @@ Examples:
   producer init --apply --history on       indexes for lists and statements
   producer init --apply --exclusive-keys off     no exclusive keys: one index less to write
   producer init --apply --replicas standby     one worker at work, the others ready
+  producer init --apply --amounts decimals     before the first account: 1250 is 1250.00 EUR
+  producer init --currency POINTS=0    a currency of your own, without decimal places
   producer init --accept-index reference_1     a unique index of yours stays
   producer init --print-schema > ledger.toml   collections and fields of your own
   producer init --schema ledger.toml
@@ -78,6 +82,15 @@ pub struct InitArgs {
     /// share for a fresh database]
     #[arg(long, value_name = "share|standby", value_parser = replicas)]
     pub replicas: Option<bool>,
+    /// The form of all amounts, chosen before the first account: `minor-units`, where 1250 is 12.50
+    /// EUR and 12.50 is refused, or `decimals`, where 1250 is 1250.00 EUR [default: as it is; for a
+    /// fresh database that of its accounts, else minor-units]
+    #[arg(long, value_name = "minor-units|decimals", value_parser = form)]
+    pub amounts: Option<Form>,
+    /// How many decimal places a currency of your own has, told before the first account has it; it
+    /// is remembered at once, and never changes. Those of ISO 4217 are known
+    #[arg(long, value_name = "CODE=PLACES", value_parser = currency)]
+    pub currency: Vec<(String, u32)>,
     /// Set the ledger up in collections and fields of your own, as this file says; it never changes
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
@@ -106,7 +119,8 @@ impl InitArgs {
         };
         let (events, history) = (self.events, self.history);
         let (exclusive_keys, standby) = (self.exclusive_keys, self.replicas);
-        Choice { validators, events, history, exclusive_keys, standby }
+        let amounts = self.amounts;
+        Choice { validators, events, history, exclusive_keys, standby, amounts }
     }
 }
 
@@ -127,11 +141,22 @@ pub fn with_schema(file: Option<&Path>, config: Config) -> Result<Config, Error>
 /// # Errors
 /// When the text is none of the two ways.
 fn replicas(text: &str) -> Result<bool, String> {
-    match text {
+    match text.to_ascii_lowercase().as_str() {
         "standby" => Ok(true),
         "share" => Ok(false),
         _ => Err("it must be `share` or `standby`".to_owned()),
     }
+}
+
+fn form(text: &str) -> Result<Form, String> {
+    Form::of(&text.to_ascii_lowercase())
+        .ok_or_else(|| "it must be `minor-units` or `decimals`".to_owned())
+}
+
+fn currency(text: &str) -> Result<(String, u32), String> {
+    let told = text.rsplit_once('=');
+    let told = told.and_then(|(code, places)| Some((code.to_owned(), places.parse().ok()?)));
+    told.ok_or_else(|| "it must be a code and a number of places, like POINTS=0".to_owned())
 }
 
 /// The result of the command.
@@ -148,6 +173,8 @@ struct Report {
     slowing: Vec<Slowing>,
     /// Whether workers stand by for one another.
     standby: bool,
+    /// The form of all amounts.
+    amounts: Form,
 }
 
 /// Sets up, or says what is missing.
@@ -169,6 +196,9 @@ pub async fn run(
     // database.
     let written = if args.json { report.json(out) } else { report.text(out) };
     let written = written.and_then(|()| out.flush());
+    for (code, places) in &args.currency {
+        context.client.remember_currency(code, *places).await?;
+    }
     queues(context, report.standby).await?;
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
@@ -201,9 +231,9 @@ async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
         }
     };
     applied.retain(|finding| !after.findings.contains(finding));
-    let Inspection { findings: missing, accepted, unneeded, slowing, standby, .. } = after;
+    let Inspection { findings: missing, accepted, unneeded, slowing, standby, amounts, .. } = after;
     let foreign = context.client.foreign().await?;
-    Ok(Report { applied, missing, accepted, foreign, unneeded, slowing, standby })
+    Ok(Report { applied, missing, accepted, foreign, unneeded, slowing, standby, amounts })
 }
 
 impl Report {
@@ -232,8 +262,9 @@ impl Report {
             writeln!(out, "not needed any more: the index {index} of {collection}")?;
             writeln!(out, "in mongosh:\n  {}", unneeded.command())?;
         }
+        writeln!(out, "Amounts are {}.", self.amounts.name().replace('-', " "))?;
         match self.missing.iter().any(Finding::applies) {
-            true => writeln!(out, "To apply it, run\n  producer init --apply"),
+            true => writeln!(out, "To apply it, run\n  {}", Remedy::Apply.command()),
             false if self.missing.is_empty() => writeln!(out, "Nothing is missing."),
             false => Ok(()),
         }
@@ -249,6 +280,7 @@ impl Report {
             "foreign": self.foreign.iter().map(foreign).collect::<Vec<_>>(),
             "unneeded": self.unneeded.iter().map(index_of).collect::<Vec<_>>(),
             "slowing": self.slowing.iter().map(slowing).collect::<Vec<_>>(),
+            "amounts": self.amounts.name(),
         });
         writeln!(out, "{report}")
     }

@@ -49,7 +49,8 @@ pub struct ServeArgs {
     /// The most transactions of one array
     #[arg(long, env = "TANDEM_ARRAY_ITEMS", default_value_t = 10_000)]
     array_items: u32,
-    /// Refuse submissions while so many messages wait for workers
+    /// Refuse submissions while so many messages wait for workers, or while the broker is away and so
+    /// many submissions were inserted
     #[arg(long, env = "TANDEM_BACKLOG", default_value_t = 100_000)]
     backlog: u32,
     /// How long headers or a body may take to come, nothing of an answer may be read, and a
@@ -64,7 +65,7 @@ pub struct TokenArgs {
     /// Its name, for the log
     name: String,
     /// What it may be used for
-    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    #[arg(long, value_enum, ignore_case = true, value_delimiter = ',', required = true)]
     scope: Vec<ScopeFlag>,
 }
 

@@ -8,6 +8,7 @@
 //! no effect.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ledger::transaction::TransactionId;
@@ -76,6 +77,7 @@ impl Client {
             config: config.clone(),
             history: OnceCell::new(),
             numbers: OnceCell::new(),
+            leaves: AtomicBool::new(false),
         });
         Client { groups: Groups::new(servers.clone()), watch: Watch::new(servers.clone()), servers }
     }
@@ -126,6 +128,12 @@ impl Client {
     /// sweepers publish them.
     pub(crate) async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
         self.servers.publish_or_leave(ids, &Traces::default()).await
+    }
+
+    /// Whether publications of what is durable are left to the workers' sweepers for now, for who
+    /// knows that the broker is away: then nothing waits for it.
+    pub fn leave_publications(&self, leave: bool) {
+        self.servers.leaves.store(leave, Ordering::Relaxed);
     }
 
     /// Closes the connection to the broker. Later calls connect again.

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use ledger::notation::Notation;
 use ledger::transaction::{Leg, State, TransactionId};
 use mongo::{Fields, TRANSACTIONS};
 use mongodb::bson::Document;
@@ -72,10 +73,11 @@ impl Client {
     /// A result for each, in their order; an error when MongoDB stays away.
     async fn confirm_some(&self, wishes: &[Wish]) -> Result<Vec<Result<Decided, Error>>, Error> {
         let documents = self.of_wishes(wishes.iter()).await?;
+        let notation = self.store().notation();
         let (mut known, mut held): (Vec<Known>, Vec<usize>) = (Vec::new(), Vec::new());
         let mut captures: Vec<Captured> = Vec::new();
         for (at, (id, capture)) in wishes.iter().enumerate() {
-            known.push(match find(&documents, id, capture) {
+            known.push(match find(&documents, (id, capture), &notation) {
                 Ok((standing, HoldState::Confirmed(captured))) => Ok((standing, captured, true)),
                 Ok((_, HoldState::Held(captured))) => {
                     held.push(at);
@@ -90,7 +92,7 @@ impl Client {
             let documents = self.of_wishes(held.iter().map(|at| &wishes[*at])).await;
             let documents = documents.map_err(Error::after_a_write)?;
             for at in held {
-                known[at] = after_all(&documents, &wishes[at], open);
+                known[at] = after_all(&documents, &wishes[at], (open, &notation));
             }
         }
         Ok(self.told(wishes, known).await)
@@ -150,16 +152,20 @@ fn confirmed() -> Standing {
 
 fn find(
     documents: &HashMap<String, Document>,
-    id: &str,
-    capture: &Capture,
+    (id, capture): (&str, &Capture),
+    notation: &Notation,
 ) -> Result<(Standing, HoldState), Error> {
     let document = documents.get(id).ok_or_else(|| Error::no_transaction(id))?;
-    Ok((Standing::of(document), look(document, capture)?))
+    Ok((Standing::of(document), look(document, capture, notation)?))
 }
 
 /// What the document says after the update was sent.
-fn after_all(documents: &HashMap<String, Document>, (id, capture): &Wish, open: Effect) -> Known {
-    match find(documents, id, capture)? {
+fn after_all(
+    documents: &HashMap<String, Document>,
+    (id, capture): &Wish,
+    (open, notation): (Effect, &Notation),
+) -> Known {
+    match find(documents, (id, capture), notation)? {
         (standing, HoldState::Confirmed(captured)) => Ok((standing, captured, false)),
         (_, HoldState::Held(_)) => Err(not_confirmed(&documents[id.as_ref()]).unless_open(open)),
     }

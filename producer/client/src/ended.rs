@@ -52,7 +52,7 @@ impl Client {
         &self,
         since: SystemTime,
     ) -> Result<impl Stream<Item = Result<Event, Error>> + Send + use<>, Error> {
-        self.known_ids().await?;
+        self.known_rules().await?;
         let states: Vec<Bson> = End::ALL.map(|end| Bson::from(end.state())).to_vec();
         let since = DateTime::from_system_time(since);
         let mut filter = doc! { "state": { "$in": states }, "lastModified": { "$gte": since } };

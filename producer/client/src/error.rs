@@ -14,6 +14,7 @@ use std::time::Duration;
 
 pub use ledger::Effect;
 use ledger::LedgerError;
+use ledger::remedy::Remedy;
 use ledger::transaction::{BodyError, Leg, State};
 use mongo::NotReady;
 use queue::QueueError;
@@ -111,16 +112,14 @@ pub enum Error {
     },
     /// The ledger does without the indexes that lists and statements are read through. Its owner
     /// may add them at any time.
-    #[error(
-        "this ledger keeps no indexes for lists and statements; `producer init --history on \
-         --apply` adds them"
-    )]
+    #[error("this ledger keeps no indexes for lists and statements; {} adds them", Remedy::History)]
     WithoutHistory,
     /// The workers of this ledger give no numbers to what has ended. Its owner may change that; what
     /// ended before then never gets one.
     #[error(
         "this ledger has no events, so its workers give no numbers to what ends; stop all workers \
-         and run `producer init --events on --apply`"
+         and run {}",
+        Remedy::Events(true)
     )]
     WithoutEvents,
     /// A server stayed away, or its answer does not say what became of the request. With

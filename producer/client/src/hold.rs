@@ -7,6 +7,7 @@
 //! broker is away, a worker's sweeper finds it.
 
 use ledger::amount::Amount;
+use ledger::notation::{Form, Notation};
 use ledger::transaction::{Body, Leg, Reason, ReasonCode, State};
 use mongodb::bson::Document;
 
@@ -91,7 +92,11 @@ pub(crate) enum HoldState {
 }
 
 /// Whether there is something to confirm.
-pub(crate) fn look(document: &Document, capture: &Capture) -> Result<HoldState, Error> {
+pub(crate) fn look(
+    document: &Document,
+    capture: &Capture,
+    notation: &Notation,
+) -> Result<HoldState, Error> {
     let id = document.get_str("_id").unwrap_or_default();
     let state = state_of(document)?;
     let body = Body::from_document(document).map_err(|problem| {
@@ -110,7 +115,10 @@ pub(crate) fn look(document: &Document, capture: &Capture) -> Result<HoldState, 
         };
     }
     match state {
-        State::Held => capture.of(&body).map(HoldState::Held),
+        State::Held => {
+            capture.is_written_as(&body, notation)?;
+            capture.of(&body).map(HoldState::Held)
+        }
         State::Scheduled | State::Initial | State::Pending => {
             wrong("not held yet; confirm it when it is held")
         }
@@ -184,6 +192,24 @@ fn is_held(document: &Document) -> Result<bool, Error> {
 }
 
 impl Capture {
+    /// An error for a part in another form than the hold, or with more places than its currency
+    /// has.
+    fn is_written_as(&self, body: &Body, notation: &Notation) -> Result<(), Error> {
+        let (field, amounts) = match self {
+            Capture::All => return Ok(()),
+            Capture::Value(value) => ("value", vec![*value]),
+            Capture::Legs(legs) => ("captured", legs.iter().map(|leg| leg.amount).collect()),
+        };
+        let currency = body.currency.as_deref();
+        let is_whole = body.legs().iter().all(|leg| leg.amount.is_int());
+        let of_hold = Notation {
+            form: if is_whole { Form::MinorUnits } else { Form::Decimals },
+            own: notation.own.clone(),
+        };
+        let wrong = amounts.into_iter().find_map(|amount| of_hold.check(amount, currency).err());
+        wrong.map_or(Ok(()), |wrong| Err(Error::invalid(field, wrong.to_string())))
+    }
+
     /// What it captures of a transaction, in the order of its legs.
     fn of(&self, body: &Body) -> Result<Vec<Leg>, Error> {
         let named = match self {

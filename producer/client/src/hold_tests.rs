@@ -1,5 +1,6 @@
 //! What a confirmation and a release find, in every state of a document.
 
+use ledger::notation::Notation;
 use ledger::transaction::{Terms, legs_to_bson};
 use mongodb::bson::{Bson, DateTime, doc};
 
@@ -40,7 +41,7 @@ fn what_is_held_can_be_confirmed_in_whole_or_in_part() {
         (Capture::Value(Amount::Int(30)), part.clone()),
         (Capture::Legs(turned), part),
     ] {
-        let found = look(&hold(State::Held), &capture).expect("it is held");
+        let found = look(&hold(State::Held), &capture, &Notation::default()).expect("it is held");
         assert_eq!(found, HoldState::Held(expected), "{capture:?}");
     }
 }
@@ -69,17 +70,18 @@ fn a_second_confirmation_changes_nothing_if_it_is_the_same_and_is_refused_if_not
     let after = [State::Pending, State::Applied, State::Done, State::Canceling, State::Canceled];
     for state in after {
         let document = confirmed(state, 30);
-        let same = look(&document, &Capture::Value(Amount::Int(30))).expect("the same");
+        let same = look(&document, &Capture::Value(Amount::Int(30)), &Notation::default())
+            .expect("the same");
         assert_eq!(same, HoldState::Confirmed(vec![leg("card", -30), leg("shop", 30)]));
         let too_much = Capture::Value(Amount::Int(60));
         for other in [Capture::All, Capture::Value(Amount::Int(31)), too_much] {
-            let error = look(&document, &other).expect_err("another capture");
+            let error = look(&document, &other, &Notation::default()).expect_err("another capture");
             assert!(matches!(&error, Error::Captured { id, .. } if id == "t"), "{error:?}");
             assert!(error.to_string().contains("card -30, shop 30"), "{error}");
         }
     }
     assert!(matches!(
-        look(&confirmed(State::Done, 50), &Capture::All),
+        look(&confirmed(State::Done, 50), &Capture::All, &Notation::default()),
         Ok(HoldState::Confirmed(_))
     ));
 }
@@ -99,7 +101,8 @@ fn whoever_comes_too_early_too_late_or_to_no_hold_is_told_so() {
         (plain, "t: is done and was not submitted as a hold"),
         (hold(State::Done), "t: is done and was never confirmed; see audit"),
     ] {
-        let error = look(&document, &Capture::All).expect_err(expected).to_string();
+        let error =
+            look(&document, &Capture::All, &Notation::default()).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error} should say {expected}");
     }
 }

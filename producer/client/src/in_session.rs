@@ -119,7 +119,7 @@ impl Client {
         session: &mut ClientSession,
         submission: Submission,
     ) -> Result<ReceiptInSession, InSessionError> {
-        let ids = self.known_ids().await?;
+        let ids = self.known_rules().await?;
         let (order, _span) = self.entry(submission, &ids)?;
         if order.array().is_some() {
             let problem = "comes in an array under a key, which the API alone submits";

@@ -34,7 +34,7 @@ mod files;
 mod group;
 mod history;
 mod hold;
-mod ids;
+
 mod in_session;
 pub mod insert;
 mod keyed;
@@ -51,6 +51,7 @@ mod readable;
 mod reschedule;
 mod reserved;
 mod reverse;
+mod rules;
 mod servers;
 mod setup;
 mod shared_task;
@@ -70,7 +71,6 @@ pub use history::{
     Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
 };
 pub use hold::{Capture, Decided};
-pub use ids::Ids;
 pub use in_session::{InSessionError, ReceiptInSession};
 pub use ledger::account::{Account, Status};
 pub use ledger::amount::{Amount, AmountError};
@@ -90,6 +90,7 @@ pub use parked::Unparked;
 pub use queue::{DeadLetter, DeadLetters, HeldLetter};
 pub use readable::readable;
 pub use reserved::{Reserved, holds};
+pub use rules::Rules;
 pub use standing::{Outcome, Standing};
 pub use stats::Stats;
 pub use status::Change;

@@ -54,7 +54,9 @@ impl Client {
         &self,
         accounts: &[Account],
     ) -> Result<Vec<Result<Opened, Error>>, Error> {
-        let ids = self.known_ids().await?;
+        // The form of amounts may have changed until there is an account.
+        self.insist(|| self.store().check_settings()).await?;
+        let ids = self.known_rules().await?;
         let mut results = Vec::with_capacity(accounts.len());
         for accounts in accounts.chunks(CHUNK) {
             let fit: Vec<Result<Account, Error>> =

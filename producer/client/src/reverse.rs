@@ -44,7 +44,7 @@ impl Client {
         id: &str,
         origin: Option<Arc<Origin>>,
     ) -> Result<Receipt, Error> {
-        let (body, ids) = (self.reversed(id).await?, self.known_ids().await?);
+        let (body, ids) = (self.reversed(id).await?, self.known_rules().await?);
         for attempt in 1..=ATTEMPTS_MAX {
             let reversal = ids.of_reversal(reversal_id(id, attempt));
             let existing = match self.transaction(&reversal).await? {
@@ -104,7 +104,7 @@ impl Client {
 
     /// The id of the reversal that takes a transaction back, or is about to.
     async fn effective_reversal(&self, id: &str) -> Result<Option<String>, Error> {
-        let ids = self.known_ids().await?;
+        let ids = self.known_rules().await?;
         for attempt in 1..=ATTEMPTS_MAX {
             let reversal = ids.of_reversal(reversal_id(id, attempt));
             let Some(existing) = self.transaction(&reversal).await? else { return Ok(None) };

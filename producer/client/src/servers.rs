@@ -4,6 +4,7 @@
 //! failure counts in every attempt before it: if one of them may still take effect, the whole call
 //! may.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ledger::message::Message;
@@ -29,6 +30,8 @@ pub(crate) struct Servers {
     pub history: OnceCell<()>,
     /// Set once the ledger was seen to give numbers to what ends.
     pub numbers: OnceCell<()>,
+    /// Whether publications are left to the workers' sweepers for now.
+    pub leaves: AtomicBool,
 }
 
 impl Servers {
@@ -52,6 +55,11 @@ impl Servers {
         ids: &[TransactionId],
         traces: &Traces,
     ) -> Result<(), Error> {
+        if self.leaves.load(Ordering::Relaxed) {
+            let problem = "RabbitMQ is away; the workers publish it when it is back".to_owned();
+            let (server, effect) = (Server::RabbitMq, Effect::None);
+            return Err(Error::Unavailable { server, problem, after: Duration::ZERO, effect });
+        }
         let limit = self.config.publish_within;
         let publishing = self.publish(ids, traces, limit);
         tokio::time::timeout(limit + ANSWER_LIMIT, publishing).await.unwrap_or_else(|_| {

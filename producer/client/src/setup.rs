@@ -37,6 +37,16 @@ impl Client {
         self.insist(|| self.store().remember_accepted()).await
     }
 
+    /// Remembers in a ledger that is set up how many decimal places a currency of its owner has.
+    /// Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// When the places are known and others, accounts have the currency already, or the server
+    /// stays away or refuses.
+    pub async fn remember_currency(&self, code: &str, places: u32) -> Result<(), Error> {
+        self.insist(|| self.store().remember_currency(code, places)).await
+    }
+
     /// What others have put into collections that are Tandem's alone.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
-        self.known_ids().await?;
+        self.known_rules().await?;
         let is_shared = self.store().layout().is_some();
         let pipeline = pipeline(is_shared);
         let counted = async {

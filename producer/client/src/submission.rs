@@ -15,7 +15,7 @@ use observe::TraceParent;
 
 use crate::differences::differences;
 use crate::error::Error;
-use crate::ids::Ids;
+use crate::rules::Rules;
 
 use crate::origin::{KeyedArray, Origin};
 
@@ -154,7 +154,7 @@ impl Submission {
 
     /// Whether what is stored in a ledger of such ids has other content.
     #[must_use]
-    pub fn differs_from(&self, stored: &RawDocument, ids: &Ids) -> bool {
+    pub fn differs_from(&self, stored: &RawDocument, ids: &Rules) -> bool {
         let own = self.clone().into_order().and_then(|order| ids.fit(order));
         match (own, Body::from_raw(stored)) {
             (Ok(order), Ok(stored)) => !differences(&order.body, &stored).is_empty(),

@@ -9,7 +9,7 @@ use observe::{Span, SpanKind};
 use crate::client::Client;
 use crate::error::{Effect, Error, Server};
 use crate::group::{Answered, GROUP_MAX, SMALL_MAX};
-use crate::ids::Ids;
+use crate::rules::Rules;
 use crate::submission::{Order, Receipt, Submission};
 
 impl Client {
@@ -21,7 +21,7 @@ impl Client {
     /// [`Error::Invalid`], [`Error::Conflict`] and [`Error::Refused`] are about this transaction.
     /// [`Error::Unavailable`] leaves open whether it was submitted: submit a clone again.
     pub async fn submit(&self, submission: Submission) -> Result<Receipt, Error> {
-        let ids = self.known_ids().await?;
+        let ids = self.known_rules().await?;
         let mut answers = self.groups().put(vec![self.entry(submission, &ids)?], None).await;
         answer(answers.pop().expect("one for the submission")).await
     }
@@ -32,7 +32,7 @@ impl Client {
         &self,
         submissions: impl IntoIterator<Item = Submission>,
     ) -> Vec<Result<Receipt, Error>> {
-        let ids = match self.known_ids().await {
+        let ids = match self.known_rules().await {
             Ok(ids) => ids,
             Err(error) => return submissions.into_iter().map(|_| Err(error.clone())).collect(),
         };
@@ -57,7 +57,7 @@ impl Client {
     pub(crate) fn entry(
         &self,
         mut submission: Submission,
-        ids: &Ids,
+        ids: &Rules,
     ) -> Result<(Order, Option<Span>), Error> {
         let trace = submission.trace.take();
         let has_new_id = submission.has_new_id;

@@ -36,7 +36,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
                     }
                     td { (state(text(one, "status"))) }
                     @for name in ["balance", "available", "pendingDebits", "pendingCredits"] {
-                        td.number { (text(one, name)) }
+                        td.number { (visit.amount(text(one, name), text(one, "currency"))) }
                     }
                     td.number { (one["marks"]) }
                     td.number { (one["holds"].as_u64().unwrap_or_default()) }
@@ -57,20 +57,28 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         "frozen" => &[Act::Unfreeze, Act::Close],
         _ => &[],
     };
-    let available = if one["floor"].is_null() { "no limit" } else { text(&one, "available") };
+    let currency = text(&one, "currency");
+    let amount = |written: &str| visit.amount(written, currency);
+    let available = match one["floor"].is_null() {
+        true => html! { "no limit" },
+        false => amount(text(&one, "available")),
+    };
     let marks = items(&one, "pendingTransactions");
     let on_hold = match one["holds"].as_u64() {
-        None => "0".to_owned(),
-        Some(holds) => format!("{} ({holds} holds)", one["onHold"].as_str().unwrap_or("not known")),
+        None => html! { "0" },
+        Some(holds) => {
+            let held = one["onHold"].as_str();
+            html! { (held.map_or(html! { "not known" }, amount)) " (" (holds) " holds)" }
+        }
     };
     let content = html! {
         p { span.id { (text(&one, "id")) } " " (state(text(&one, "status"))) " " (text(&one, "currency")) }
         @if let Some(invalid) = one["invalid"].as_str() { p.problem { b { "It can't be read: " } (invalid) } }
         section #figures aria-label="Money" {
             @for (name, amount) in [
-                ("Balance", text(&one, "balance")), ("Available", available),
-                ("Pending out", text(&one, "pendingDebits")), ("Of it on hold", on_hold.as_str()), ("Pending in", text(&one, "pendingCredits")),
-                ("Floor", one["floor"].as_str().unwrap_or("none")), ("Opened with", text(&one, "openingBalance")),
+                ("Balance", amount(text(&one, "balance"))), ("Available", available),
+                ("Pending out", amount(text(&one, "pendingDebits"))), ("Of it on hold", on_hold), ("Pending in", amount(text(&one, "pendingCredits"))),
+                ("Floor", one["floor"].as_str().map_or(html! { "none" }, amount)), ("Opened with", amount(text(&one, "openingBalance"))),
             ] { div.figure { span { (name) } b { (amount) } } }
         }
         (buttons(visit, id, acts))
@@ -81,12 +89,12 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
             @if marks.len() > MARKS_SHOWN_MAX { p { "The first " (MARKS_SHOWN_MAX) " of " (one["marks"]) "." } }
             p { a href=(link("/console/transactions", &[("account", id)])) { "All transactions of this account" } }
         }
-        section { h2 { "Statement" } (statement(visit, id).await) }
+        section { h2 { "Statement" } (statement(visit, id, currency).await) }
     };
     Ok(page(Some(visit), "Account", content))
 }
 
-async fn statement(visit: &Visit, id: &str) -> Markup {
+async fn statement(visit: &Visit, id: &str, currency: &str) -> Markup {
     let mut asked = visit.params(&["from", "to", "cursor"]);
     asked.push(("limit", "100"));
     let answer = match visit.ask("statement", id, &asked).await {
@@ -98,7 +106,8 @@ async fn statement(visit: &Visit, id: &str) -> Markup {
     let booked = items(&answer, "items");
     html! {
         (curve(booked))
-        p { "Balance before: " b { (text(&answer, "opening")) } ", after: " b { (text(&answer, "closing")) } }
+        p { "Balance before: " b { (visit.amount(text(&answer, "opening"), currency)) }
+            ", after: " b { (visit.amount(text(&answer, "closing"), currency)) } }
         (table("Statement", &["Booked", "Transaction", "With", "Amount", "Balance"], html! {
             @for entry in booked {
                 tr {
@@ -107,8 +116,8 @@ async fn statement(visit: &Visit, id: &str) -> Markup {
                     th scope="row" { @if why.is_object() { (text(entry, "id")) } @else { (transaction(text(entry, "id"))) } }
                     td { @if why.is_object() { "adjusted by " (text(why, "by")) ": " (text(why, "reason")) }
                         @for with in items(entry, "counterparties") { (account(with.as_str().unwrap_or_default())) " " } }
-                    td.number { (text(entry, "amount")) }
-                    td.number { (text(entry, "balance")) }
+                    td.number { (visit.amount(text(entry, "amount"), currency)) }
+                    td.number { (visit.amount(text(entry, "balance"), currency)) }
                 }
             }
         }))

@@ -114,7 +114,7 @@ impl Act {
                 "confirm",
                 "confirm",
                 "Confirm the hold",
-                "All that is held is captured, and a worker pays it. To capture a part, use producer confirm or the API.",
+                "All that is held is captured, and a worker pays it. To capture a part, use the command line or the API.",
             ),
             Act::Release => transaction(
                 "release",

@@ -3,6 +3,7 @@
 //! Fails with a sentence on the page when a server goes away. A restarted server knows nothing of
 //! an earlier one, and the page says so.
 
+use ledger::remedy::Remedy;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -121,7 +122,8 @@ fn found_by(job: &Job, found: &Value) -> Markup {
                     @if at > 0 { ", " }
                     (text(sum, "amount")) " " (text(sum, "currency")) " on " (grouped(sum["accounts"].as_u64().unwrap_or_default())) " accounts"
                 }
-                ". To book that, run " code { "producer accounts absorb --reason TEXT" } "." }
+                "."
+                @if found["violationCount"] == 0 { " To book that, run " code { (Remedy::Absorb.command()) } "." } }
         }
         @if found["snapshot"] != true { p { "The reads saw different moments: look again when the ledger is at rest." } }
         @if !items(found, "violations").is_empty() {

@@ -51,13 +51,13 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
             input #account name="account" value=[visit.param("account")];
             button { "Show" }
         }
-        (rows(items(&answer, "items")))
+        (rows(visit, items(&answer, "items")))
         (next("/console/transactions", asked, &answer))
     };
     Ok(page(Some(visit), "Transactions", content))
 }
 
-fn rows(transactions: &[Value]) -> Markup {
+fn rows(visit: &Visit, transactions: &[Value]) -> Markup {
     let heads = ["Id", "State", "From", "To", "Amount", "Created", "Reason"];
     html! {
         @if transactions.is_empty() { p { "There are none." } }
@@ -72,7 +72,7 @@ fn rows(transactions: &[Value]) -> Markup {
                         } @else {
                             td { (account(text(one, "source"))) }
                             td { (account(text(one, "destination"))) }
-                            td.number { (text(one, "value")) " " (text(one, "currency")) }
+                            td.number { (visit.amount(text(one, "value"), text(one, "currency"))) }
                         }
                         td { (moment(text(one, "createdAt"))) }
                         td { (text(&one["reason"], "code")) }
@@ -111,8 +111,8 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
                 @for (name, amount, mark) in &legs {
                     tr {
                         th scope="row" { (account(name)) }
-                        td.number { (amount) " " (text(&one, "currency")) }
-                        td.number { (captured(&one, name)) }
+                        td.number { (visit.amount(amount, text(&one, "currency"))) }
+                        td.number { (visit.amount(captured(&one, name), text(&one, "currency"))) }
                         td { (mark) }
                     }
                 }

@@ -9,6 +9,7 @@ use api::{Answer, Api, Caller, Code, Problem, Received, Scope, ask as ask_api, r
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
+use maud::{Markup, html};
 use serde_json::Value;
 
 use super::Console;
@@ -50,6 +51,12 @@ impl Visit {
             path: parts.uri.path().to_owned(),
             query,
         }
+    }
+
+    /// An amount as a person reads it; as it is written, it stands in the title.
+    pub fn amount(&self, written: &str, currency: &str) -> Markup {
+        let shown = self.api.amount(written, currency);
+        html! { @if shown == written { (shown) } @else { span title=(written) { (shown) } } }
     }
 
     /// A parameter. An empty one, as forms send them, is none.

@@ -2,24 +2,26 @@
 
 use client::Capture;
 use ledger::limits::LEGS_MAX;
+use ledger::notation::Notation;
 use ledger::transaction::{Leg, check_name};
 
 use super::Flaw;
-use super::record::{Kind, Record};
+use super::record::{Record, part};
 use super::transfer::parse_legs;
 
-/// Reads a capture; all that is held, if nothing is named.
+/// Reads a capture; all that is held, if nothing is named. Its currency is that of the hold, which is
+/// not known here.
 ///
 /// # Errors
 /// Names the field.
-pub fn parse(mut record: Record) -> Result<Capture, Flaw> {
-    let value = record.amount("value", Kind::ByPoint)?;
+pub fn parse(mut record: Record, notation: &Notation) -> Result<Capture, Flaw> {
+    let value = record.part("value", notation)?;
     match (value, record.take("captured")) {
         (Some(_), Some(_)) => {
             Err(Flaw::of("value", "stands beside captured; give one or the other"))
         }
         (Some(value), None) => Ok(Capture::Value(value)),
-        (None, Some(legs)) => named(parse_legs("captured", &legs, Kind::ByPoint)?),
+        (None, Some(legs)) => named(parse_legs("captured", &legs, |value| part(value, notation))?),
         (None, None) => Ok(Capture::All),
     }
 }
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Result<Capture, Flaw> {
-        Record::from_json(line, CAPTURE).and_then(parse)
+        Record::from_json(line, CAPTURE).and_then(|record| parse(record, &Notation::default()))
     }
 
     #[test]
@@ -61,7 +63,8 @@ mod tests {
     #[test]
     fn a_capture_that_makes_no_sense_is_refused_by_its_field() {
         for (line, expected) in [
-            (r#"{"value":1.5}"#, "value: 1.5 is a floating"),
+            (r#"{"value":1.5}"#, "value: 1.5 has a decimal point"),
+            (r#"{"value":"x"}"#, "value: \"x\" is not a number"),
             (r#"{"amount":1}"#, "amount: unknown field"),
             (r#"{"value":1,"captured":[]}"#, "value: stands beside captured"),
             (r#"{"captured":{}}"#, "captured: is not a list"),

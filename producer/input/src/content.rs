@@ -152,11 +152,16 @@ impl Occurrences<'_> {
 
 #[cfg(test)]
 mod tests {
+    use ledger::notation::{Form, Notation};
+
     use super::*;
-    use crate::{Defaults, Kind, Record, TRANSFER, parse_transfer};
+    use crate::{Defaults, Record, TRANSFER, parse_transfer};
 
     fn digest(line: &str) -> ContentDigest {
-        let defaults = Defaults { currency: Some("EUR".into()), kind: Kind::ByPoint };
+        // Of a ledger that takes it.
+        let form = if line.contains('.') { Form::Decimals } else { Form::MinorUnits };
+        let notation = Notation { form, ..Notation::default() }.into();
+        let defaults = Defaults { currency: Some("EUR".into()), notation };
         let record = Record::from_json(line, TRANSFER).expect(line);
         let transfer = parse_transfer(record, &defaults).expect(line);
         assert_eq!(transfer.id, None, "{line}");

@@ -14,7 +14,7 @@ use ledger::transaction::{BodyError, check_name};
 
 pub use account::parse as parse_account;
 pub use capture::parse as parse_capture;
-pub use record::{Kind, Record, csv_row, json_row};
+pub use record::{Record, csv_row, json_row};
 pub use transfer::{Defaults, Transfer, parse as parse_transfer};
 pub use unique::Unique;
 

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use bson::DateTime;
-use ledger::amount::{Amount, AmountError};
+use ledger::amount::Amount;
 use ledger::limits::echo;
+use ledger::notation::{Notation, NotationError};
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -208,40 +209,30 @@ impl Record {
     ///
     /// # Errors
     /// When it is not one.
-    pub fn amount(&mut self, name: &str, kind: Kind) -> Result<Option<Amount>, Flaw> {
-        self.take(name)
-            .map(|value| amount(&value, kind).map_err(|error| Flaw::of(name, error.to_string())))
-            .transpose()
-    }
-}
-
-/// How an amount without a point is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// As Int64 minor units; only what has a point is a decimal.
-    ByPoint,
-    /// As a decimal, like everything else.
-    Decimal,
-}
-
-impl Kind {
-    /// What the flag `--decimal` says.
-    #[must_use]
-    pub fn from_flag(decimal: bool) -> Kind {
-        if decimal { Kind::Decimal } else { Kind::ByPoint }
+    pub fn amount(
+        &mut self,
+        name: &str,
+        notation: &Notation,
+        currency: Option<&str>,
+    ) -> Result<Option<Amount>, Flaw> {
+        self.read(name, |value| amount(value, notation, currency))
     }
 
-    /// Parses an amount's text.
+    /// Takes a part of a hold out.
     ///
     /// # Errors
-    /// As [`Amount::parse`].
-    pub fn parse(self, text: &str) -> Result<Amount, AmountError> {
-        // Also for decimals: its grammar is the strict one (no exponent, no underscores).
-        let amount = Amount::parse(text)?;
-        match self {
-            Kind::ByPoint => Ok(amount),
-            Kind::Decimal => Amount::parse_decimal(text),
-        }
+    /// When it can't be an amount of any hold.
+    pub fn part(&mut self, name: &str, notation: &Notation) -> Result<Option<Amount>, Flaw> {
+        self.read(name, |value| part(value, notation))
+    }
+
+    fn read(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Value) -> Result<Amount, NotationError>,
+    ) -> Result<Option<Amount>, Flaw> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        read(&value).map(Some).map_err(|error| Flaw::of(name, error.to_string()))
     }
 }
 
@@ -249,16 +240,28 @@ impl Kind {
 ///
 /// # Errors
 /// When it is a float, which can't hold money exactly, or no amount at all.
-pub(super) fn amount(value: &Value, kind: Kind) -> Result<Amount, AmountError> {
+pub(super) fn amount(
+    value: &Value,
+    notation: &Notation,
+    currency: Option<&str>,
+) -> Result<Amount, NotationError> {
     match value {
-        Value::String(text) => kind.parse(text),
+        Value::String(text) => notation.read(text, currency),
         Value::Number(number) if number.is_i64() || number.is_u64() => {
-            kind.parse(&number.to_string())
+            notation.read(&number.to_string(), currency)
         }
-        Value::Number(number) => Err(AmountError::Float(number.to_string())),
+        Value::Number(number) => Err(notation.float(&number.to_string(), currency)),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            Err(AmountError::NotANumber(echo(&value.to_string()).into_owned()))
+            Err(notation.not_a_number(echo(&value.to_string()).into_owned()))
         }
+    }
+}
+
+/// The same of a part of a hold, whose form and currency are not known yet.
+pub(super) fn part(value: &Value, notation: &Notation) -> Result<Amount, NotationError> {
+    match value {
+        Value::String(text) => notation.read_part(text),
+        other => amount(other, notation, None),
     }
 }
 
@@ -317,11 +320,11 @@ impl<'de> Visitor<'de> for Fields {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        const FIELDS_MAX: usize = 64;
+        const FIELDS_MAX: usize = 256;
         let mut fields = Vec::new();
         while let Some((name, Unique(value))) = map.next_entry()? {
             if fields.len() == FIELDS_MAX {
-                return Err(M::Error::custom("too many fields"));
+                return Err(M::Error::custom(format!("more than {FIELDS_MAX} fields")));
             }
             fields.push((name, value));
         }
@@ -331,6 +334,8 @@ impl<'de> Visitor<'de> for Fields {
 
 #[cfg(test)]
 mod tests {
+    use ledger::notation::Form;
+
     use super::*;
 
     #[test]
@@ -349,22 +354,23 @@ mod tests {
 
     #[test]
     fn a_json_number_is_an_amount_only_when_whole() {
-        let read = |line: &str, kind| {
-            Record::from_json(line, &["value"]).expect(line).amount("value", kind)
+        let read = |line: &str, form| {
+            let notation = Notation { form, ..Notation::default() };
+            Record::from_json(line, &["value"]).expect(line).amount("value", &notation, Some("EUR"))
         };
-        assert_eq!(read(r#"{"value":1250}"#, Kind::ByPoint), Ok(Some(Amount::Int(1250))));
+        assert_eq!(read(r#"{"value":1250}"#, Form::MinorUnits), Ok(Some(Amount::Int(1250))));
         let decimal = Amount::parse("12.50").ok();
-        assert_eq!(read(r#"{"value":"12.50"}"#, Kind::ByPoint), Ok(decimal));
-        assert_eq!(read(r#"{"value":12}"#, Kind::Decimal), Ok(Amount::parse("12.0").ok()));
-        for (line, expected) in [
-            (r#"{"value":12.5}"#, "as a string"),
-            (r#"{"value":1e3}"#, "as a string"),
-            (r#"{"value":9223372036854775808}"#, "too large"),
-            (r#"{"value":"1e3"}"#, "not a number"),
-            (r#"{"value":true}"#, "not a number"),
+        assert_eq!(read(r#"{"value":"12.50"}"#, Form::Decimals), Ok(decimal));
+        assert_eq!(read(r#"{"value":12}"#, Form::Decimals), Ok(Amount::parse("12.0").ok()));
+        for (line, minor, decimals) in [
+            (r#"{"value":12.5}"#, "write 1250 for 12.50 EUR", "like \"12.5\""),
+            (r#"{"value":1e3}"#, "or 1000 for 10.00 EUR", "like \"1000.0\""),
+            (r#"{"value":9223372036854775808}"#, "too large", "too large"),
+            (r#"{"value":"1e3"}"#, "not a number", "not a number"),
+            (r#"{"value":true}"#, "not a number", "not a number"),
         ] {
-            for kind in [Kind::ByPoint, Kind::Decimal] {
-                let error = read(line, kind).expect_err(line).to_string();
+            for (form, expected) in [(Form::MinorUnits, minor), (Form::Decimals, decimals)] {
+                let error = read(line, form).expect_err(line).to_string();
                 assert!(error.starts_with("value: ") && error.contains(expected), "{error}");
             }
         }

@@ -1,20 +1,24 @@
 //! A transfer, from named fields.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, RawDocumentBuf};
+use ledger::amount::Amount;
 use ledger::limits::echo;
+use ledger::notation::{Notation, NotationError};
 use ledger::transaction::{Body, Leg, Terms, check_metadata, check_name};
 use serde_json::Value;
 
-use super::record::{Kind, Record, amount};
+use super::record::{Record, amount};
 use super::{Flaw, name};
 
 /// Values for what does not give its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Defaults {
     /// Their currency.
     pub currency: Option<String>,
-    /// How their amounts are read.
-    pub kind: Kind,
+    /// How the ledger writes amounts.
+    pub notation: Arc<Notation>,
 }
 
 /// What was asked for.
@@ -44,14 +48,15 @@ pub fn parse(mut record: Record, defaults: &Defaults) -> Result<Transfer, Flaw> 
                     return Err(Flaw::of(field, problem));
                 }
             }
-            Body::new(parse_legs("legs", &legs, defaults.kind)?)
+            let read = |value: &Value| amount(value, &defaults.notation, currency.as_deref());
+            Body::new(parse_legs("legs", &legs, read)?)
         }
         None => {
             let (source, destination) =
                 (record.required("source")?, record.required("destination")?);
             check_name("source", &source)?;
             check_name("destination", &destination)?;
-            let value = record.amount("value", defaults.kind)?;
+            let value = record.amount("value", &defaults.notation, currency.as_deref())?;
             Body::transfer(
                 &source,
                 &destination,
@@ -77,7 +82,11 @@ fn parse_terms(record: &mut Record) -> Result<Terms, Flaw> {
 }
 
 /// Reads the list of legs in the field `of`.
-pub(super) fn parse_legs(of: &str, legs: &Value, kind: Kind) -> Result<Vec<Leg>, Flaw> {
+pub(super) fn parse_legs(
+    of: &str,
+    legs: &Value,
+    amount: impl Fn(&Value) -> Result<Amount, NotationError>,
+) -> Result<Vec<Leg>, Flaw> {
     let not_a_list = || Flaw::of(of, "is not a list of {account, amount}");
     let legs = legs.as_array().ok_or_else(not_a_list)?;
     legs.iter()
@@ -95,8 +104,7 @@ pub(super) fn parse_legs(of: &str, legs: &Value, kind: Kind) -> Result<Vec<Leg>,
                 .and_then(Value::as_str)
                 .ok_or_else(|| flaw(".account", "is missing or not a string"))?;
             let value = leg.get("amount").ok_or_else(|| flaw(".amount", "is missing"))?;
-            let amount =
-                amount(value, kind).map_err(|error| flaw(".amount", &error.to_string()))?;
+            let amount = amount(value).map_err(|error| flaw(".amount", &error.to_string()))?;
             Ok(Leg { account: account.into(), amount })
         })
         .collect()
@@ -150,20 +158,19 @@ fn number_to_bson(number: &serde_json::Number) -> Result<Bson, String> {
 #[cfg(test)]
 mod tests {
     use bson::{DateTime, doc};
-    use ledger::amount::Amount;
 
     use super::super::TRANSFER;
     use super::*;
 
     fn read(line: &str) -> Result<Transfer, Flaw> {
-        let defaults = Defaults { currency: Some("EUR".into()), kind: Kind::ByPoint };
+        let defaults = Defaults { currency: Some("EUR".into()), ..Defaults::default() };
         Record::from_json(line, TRANSFER).and_then(|record| parse(record, &defaults))
     }
 
     #[test]
     fn a_transfer_has_what_its_row_says_and_the_defaults_for_the_rest() {
         let parsed = read(
-            r#"{"id":"t","source":"a","destination":"b","value":"12.50",
+            r#"{"id":"t","source":"a","destination":"b","value":"1250",
                 "currency":"USD","metadata":{"n":1,"f":1.5,"l":[null,true]}}"#,
         )
         .expect("valid");
@@ -214,14 +221,17 @@ mod tests {
             (r#"{"destination":"b","value":1}"#, "source: is missing"),
             (r#"{"source":7,"destination":"b","value":1}"#, "source: 7 is not a string"),
             (r#"{"source":"a","destination":"b"}"#, "value: is missing"),
-            (r#"{"source":"a","destination":"b","value":1.5}"#, "value: 1.5 is a floating"),
+            (r#"{"source":"a","destination":"b","value":1.5}"#, "value: 1.5 has a decimal point"),
             (r#"{"source":"a","destination":"b","value":-1}"#, "value: is -1"),
             (r#"{"source":"a","destination":"a","value":1}"#, "destination: is the source"),
             (r#"{"source":"","destination":"a","value":1}"#, "source: is empty"),
             (r#"{"id":"","source":"a","destination":"b","value":1}"#, "id: is empty"),
             (r#"{"legs":[],"value":1}"#, "value: stands beside legs"),
             (r#"{"legs":{}}"#, "legs: is not a list"),
-            (r#"{"legs":[{"account":"a","amount":1.5}]}"#, "legs[0].amount: 1.5 is a floating"),
+            (
+                r#"{"legs":[{"account":"a","amount":1.5}]}"#,
+                "legs[0].amount: 1.5 has a decimal point",
+            ),
             (r#"{"legs":[{"account":"a","amount":1,"x":1}]}"#, "legs[0].x: unknown"),
             (r#"{"legs":[{"amount":1}]}"#, "legs[0].account: is missing"),
             (r#"{"source":"a","destination":"b","value":1,"metadata":[]}"#, "metadata: "),

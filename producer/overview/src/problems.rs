@@ -3,10 +3,9 @@
 //! Owns the sentences and the thresholds. Promises that each kind stands in the list at most once,
 //! the worst first, and that nothing is said of what is not known.
 
-use settings::shell::quoted;
-
 use super::flow::Totals;
 use super::types::{Activity, HarmfulIndex, Overview, Problem, Severity, Worker};
+use ledger::remedy::Remedy;
 
 /// As the alert `TandemOldestTransactionIsOld`.
 const OLD_MS: u64 = 120_000;
@@ -151,10 +150,11 @@ fn no_worker(overview: &Overview) -> Option<Problem> {
                  an older version, or may not write there.",
                 counted(consumers, "worker consumes", "workers consume")
             ),
-            remedy:
-                "Bring the workers up to date. If MongoDB has users, run `producer roles --apply`. \
-                     They settle all the same."
-                    .to_owned(),
+            remedy: format!(
+                "Bring the workers up to date. If MongoDB has users, run {}. They settle all the \
+                 same.",
+                Remedy::Roles
+            ),
             link: links::UPGRADING,
         });
     }
@@ -272,10 +272,11 @@ fn parked(overview: &Overview) -> Option<Problem> {
             "Nobody could go on without a risk: a document can't be read or written, or it killed \
                 its workers."
                 .to_owned(),
-        remedy:
-            "`producer list --parked` names the reasons. Repair what they name, then `producer \
-                 unpark ID`."
-                .to_owned(),
+        remedy: format!(
+            "{} names the reasons. Repair what they name, then {}.",
+            Remedy::ListParked,
+            Remedy::UnparkNamed
+        ),
         link: links::PARKED,
     })
 }
@@ -287,10 +288,11 @@ fn dead(overview: &Overview) -> Option<Problem> {
         severity: Severity::Warning,
         title: counted(dead.messages, "message was given up", "messages were given up"),
         cause: "They stand for no transaction, are not ours, or killed their workers.".to_owned(),
-        remedy:
-            "`producer dead-letters list` names the reasons; `producer dead-letters replay --all` \
-                 brings back what can be, and pays nothing twice."
-                .to_owned(),
+        remedy: format!(
+            "{} names the reasons; {} brings back what can be, and pays nothing twice.",
+            Remedy::DeadLetters,
+            Remedy::Replay
+        ),
         link: links::DEAD,
     })
 }
@@ -322,8 +324,8 @@ fn oldest(overview: &Overview) -> Option<Problem> {
             oldest.id, oldest.state
         ),
         remedy: format!(
-            "`producer status {}` says who has it and how often it was tried.",
-            quoted(&oldest.id)
+            "{} says who has it and how often it was tried.",
+            Remedy::Status(&oldest.id)
         ),
         link: links::OLDEST,
     })
@@ -356,7 +358,7 @@ fn rights(denied: &str) -> Problem {
         severity: Severity::Warning,
         title: "Some of this can't be read".to_owned(),
         cause: denied.to_owned(),
-        remedy: "Run `producer roles --apply` as a user who may make roles.".to_owned(),
+        remedy: format!("Run {} as a user who may make roles.", Remedy::Roles),
         link: links::UPGRADING,
     }
 }
@@ -373,9 +375,10 @@ fn refusals(totals: &Totals) -> Option<Problem> {
                 "Most of them for `{}`, in what was seen of the last 15 minutes.",
                 most.map_or("unknown", |(code, _)| code)
             ),
-            remedy: "`producer list --state canceled --since 1h` shows them. Business as usual needs no \
-                     remedy."
-                .to_owned(),
+            remedy: format!(
+                "{} shows them. Business as usual needs no remedy.",
+                Remedy::ListRefused
+            ),
             link: links::REFUSALS,
         }
     })
@@ -405,9 +408,11 @@ fn removing(overview: &Overview) -> Option<Problem> {
         severity: Severity::Critical,
         title: "The server removes documents of the ledger".to_owned(),
         cause: format!("{}{}.", first.problem, and_more(harms.len())),
-        remedy: "Run the command that the sentence names, in mongosh. Workers stop until that is done, and \
-                 what was removed has to come from a backup. `producer init` names all of them."
-            .to_owned(),
+        remedy: format!(
+            "Run the command that the sentence names, in mongosh. Workers stop until that is done, \
+             and what was removed has to come from a backup. {} names all of them.",
+            Remedy::Init
+        ),
         link: links::GROUND,
     })
 }
@@ -421,9 +426,9 @@ fn refusing(overview: &Overview) -> Option<Problem> {
         severity: Severity::Warning,
         title: "An index may refuse what Tandem writes".to_owned(),
         cause: format!("{}{}.", first.problem, and_more(harms.len())),
-        remedy:
-            "Drop it, or accept it with `producer init`: until then no program of Tandem starts."
-                .to_owned(),
+        remedy: "Drop it, or accept it, as the sentence says: until then no program of Tandem \
+                 starts."
+            .to_owned(),
         link: links::GROUND,
     })
 }

@@ -311,7 +311,7 @@ fn api() -> Vec<Limit> {
         ),
         of(
             "TANDEM_BACKLOG",
-            "messages that wait for workers",
+            "messages that wait for workers, and submissions of a server that wait for the broker",
             "",
             "submissions get 503",
             "submissions_are_refused_while_too_much_waits_and_taken_again_after_that",

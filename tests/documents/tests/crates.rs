@@ -52,7 +52,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ),
     ("engine", &["ledger"]),
     ("worker", &["engine", "ledger", "mongo", "observe", "queue", "settings"]),
-    ("worker_cli", &["engine", "flags", "settings", "worker"]),
+    ("worker_cli", &["engine", "flags", "ledger", "settings", "worker"]),
 ];
 
 /// Crates of others that only some of ours may depend on.
@@ -170,4 +170,44 @@ fn driver_types(text: &str) -> Vec<String> {
     let words = uses.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
     let upper = words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
     upper.map(str::to_owned).chain(["mongodb".to_owned()]).collect()
+}
+
+/// Where a command may be written out: the values that messages are made of, and what lays them
+/// out.
+const COMMANDS: [&str; 2] = ["common/ledger/src/remedy.rs", "common/ledger/src/shell.rs"];
+
+#[test]
+fn a_command_stands_in_a_message_only_as_a_remedy() {
+    let mut elsewhere = Vec::new();
+    for folder in ["common", "producer", "worker"] {
+        for file in rust_files(&root().join(folder)) {
+            let path = file.strip_prefix(root()).expect("it is in the project").to_owned();
+            let is_of_tests = path.to_str().is_some_and(|path| path.contains("tests"));
+            if is_of_tests || COMMANDS.iter().any(|allowed| path == Path::new(allowed)) {
+                continue;
+            }
+            let text = read_to_string(&file).expect("a source");
+            let found = written_out(&text).into_iter();
+            elsewhere.extend(found.map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+    assert!(elsewhere.is_empty(), "make a `Remedy` of it:\n{}", elsewhere.join("\n"));
+    let message = "let told = format!(\"drop it, then run `producer init --apply`\");\n";
+    assert_eq!(written_out(message).len(), 1, "what it looks for is found");
+}
+
+/// Lines with a command of a message. The help of a command has examples, and so have comments and
+/// tests.
+fn written_out(text: &str) -> Vec<&str> {
+    let code = text.split_once("#[cfg(test)]").map_or(text, |(code, _)| code);
+    let (mut lines, mut is_help) = (Vec::new(), false);
+    for line in code.lines() {
+        is_help |= line.contains("HELP: &str =") || line.contains("after_help =");
+        let names_one = line.contains("`producer") || line.contains("  producer init");
+        if !is_help && !line.trim_start().starts_with("//") && names_one {
+            lines.push(line.trim());
+        }
+        is_help &= !["\";", "\")]"].iter().any(|end| line.trim_end().ends_with(end));
+    }
+    lines
 }

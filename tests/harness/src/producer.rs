@@ -58,6 +58,17 @@ pub fn command(env: &BTreeMap<String, String>, arguments: &[&str]) -> std::proce
     command
 }
 
+/// Runs a line as somebody types it into a shell, where `producer` is this program.
+///
+/// # Panics
+/// When it can't be run, or does not end within [`CALL_LIMIT`].
+pub async fn typed(env: &BTreeMap<String, String>, line: &str) -> Answer {
+    let script = format!("producer() {{ \"$PRODUCER\" \"$@\"; }}\n{line}");
+    let mut sh = std::process::Command::new("sh");
+    sh.args(["-c", &script]).env("PRODUCER", program("producer")).envs(env);
+    answered(CALL_LIMIT, sh, line).await
+}
+
 /// Runs the command to its end.
 ///
 /// # Panics
@@ -75,12 +86,15 @@ pub async fn run_within(
     env: &BTreeMap<String, String>,
     arguments: &[&str],
 ) -> Answer {
-    let output =
-        Command::from(command(env, arguments)).stdin(Stdio::null()).kill_on_drop(true).output();
+    answered(limit, command(env, arguments), &format!("producer {arguments:?}")).await
+}
+
+async fn answered(limit: Duration, command: std::process::Command, what: &str) -> Answer {
+    let output = Command::from(command).stdin(Stdio::null()).kill_on_drop(true).output();
     let output = tokio::time::timeout(limit, output).await;
     let output = output
-        .unwrap_or_else(|_| panic!("producer {arguments:?} did not end within {limit:?}"))
-        .expect("the producer can be run");
+        .unwrap_or_else(|_| panic!("{what} did not end within {limit:?}"))
+        .expect("it can be run");
     Answer {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -32,7 +32,7 @@ pub struct WorkerFlags {
     otlp_endpoint: Option<String>,
 
     /// How a batch is settled; all may run side by side on the same data
-    #[arg(long, env = "TANDEM_ENGINE", value_enum, default_value_t)]
+    #[arg(long, env = "TANDEM_ENGINE", value_enum, ignore_case = true, default_value_t)]
     engine: EngineFlag,
 
     /// Whether an event is published for each transaction that ends, `on` or `off`. The ledger's
@@ -49,7 +49,8 @@ pub struct WorkerFlags {
     #[arg(long, env = "TANDEM_LINGER_MS", default_value_t = 3)]
     linger_ms: u32,
 
-    /// The most batches in flight
+    /// The most batches in flight; three workers and more together have as many as two, at least one
+    /// each
     #[arg(long, env = "TANDEM_LANES", default_value_t = 2)]
     lanes: u32,
 

@@ -1,8 +1,8 @@
 //! Parses the settings, listens for signals, runs the worker.
 
 use clap::Parser;
+use ledger::shell::laid_out;
 use settings::secret_files;
-use settings::shell::laid_out;
 use tokio::signal::unix::{SignalKind, signal};
 use worker::{Failure, Worker};
 use worker_cli::Cli;

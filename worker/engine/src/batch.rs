@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ledger::remedy::Remedy;
 use ledger::transaction::{Body, State, TransactionId};
 use ledger::{
     BYTES_MAX, CALL_IDS_MAX, Claim, Ledger, LedgerError, POSTINGS_MAX, Parking, ServerMs,
@@ -111,7 +112,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
                 tracing::error!(transaction = %id, %state, attempt, claim = self.claim.token,
                     worker = self.claim.application, trace = self.engine.observer.trace_id(&id),
                     code = why.code.as_str(), why = why.message,
-                    "parked: somebody should look, then `producer unpark ID`");
+                    "parked: somebody should look, then {}", Remedy::Unpark(&id));
                 self.outcomes.push((id, Outcome::Parked));
             } else {
                 tracing::debug!(transaction = %id, %state, attempt, claim = self.claim.token,

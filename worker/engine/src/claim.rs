@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use ledger::remedy::Remedy;
 use ledger::transaction::{ParkCode, Parked, State, TransactionId};
 use ledger::{BYTES_MAX, CALL_IDS_MAX, Claimed, Ledger, Parking, Seen};
 
@@ -122,7 +123,8 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 /// Why a transaction is set apart that can't be claimed, and how it goes on.
 fn unwritable(id: &TransactionId, problem: &str) -> Parked {
     let message = format!(
-        "the database refuses its claim: {problem}; correct it, then run `producer unpark {id}`"
+        "the database refuses its claim: {problem}; correct it, then run {}",
+        Remedy::Unpark(id)
     );
     Parked::new(ParkCode::TransactionUnwritable, message)
 }

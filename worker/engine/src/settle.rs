@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::event::End;
+use ledger::remedy::Remedy;
 use ledger::transaction::{AccountId, ParkCode, Parked, TransactionId};
 use ledger::{BYTES_MAX, Ledger, POSTINGS_MAX, Removal, RemovalKind};
 
@@ -153,8 +154,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
                     Mark::Stuck(problem) => {
                         let message = format!(
                             "account {:?} has its mark, which can't be removed: {problem}; correct \
-                             the account, then run `producer unpark {id}`",
-                            removal.account
+                             the account, then run {}",
+                            removal.account,
+                            Remedy::Unpark(id)
                         );
                         stuck.push((id, Parked::new(ParkCode::AccountUnusable, message)));
                     }

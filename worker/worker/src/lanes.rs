@@ -51,7 +51,7 @@ impl Lanes {
 /// How many of the slots a batch takes.
 fn weight(most: usize, workers: usize) -> usize {
     let lanes = most * WORKERS_WITH_ALL / workers.max(WORKERS_WITH_ALL);
-    most / lanes.max(1)
+    most.div_ceil(lanes.max(1))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn document() -> OpenApi {
     let info = info.description(Some(about)).build();
     let here = ServerBuilder::new().url("/").description(Some("Where this document comes from"));
     let local = ServerBuilder::new().url("http://127.0.0.1:8080");
-    let local = local.description(Some("`producer serve`, if nothing else is set"));
+    let local = local.description(Some("A server on this machine, if nothing else is set"));
     OpenApiBuilder::new()
         .info(info)
         .servers(Some([here.build(), local.build()]))

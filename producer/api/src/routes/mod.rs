@@ -6,6 +6,7 @@ mod letters;
 mod transactions;
 
 use std::sync::LazyLock;
+use std::time::Instant;
 
 use axum::http::{Method, StatusCode};
 use utoipa::openapi::RefOr;
@@ -76,25 +77,23 @@ fn about_itself() -> Vec<Operation> {
             .about("Whether the server lives", "")
             .gives_text("text/plain", "It lives"),
         get("/readyz", "readyz", |call| Box::pin(ready(call)))
-            .about("Whether submissions are taken", "")
-            .gives_text("text/plain", "They are"),
+            .about("Whether this process takes requests", "Also while a server is away")
+            .gives_text("text/plain", "It does"),
     ]
 }
 
 async fn metrics(call: Call) -> Result<Answer, Problem> {
     Ok(Answer::text(
         "text/plain; version=0.0.4",
-        call.api.metrics.page(call.api.gate.check().is_ok()),
+        call.api.metrics.page(call.api.gate.takes(Instant::now())),
     ))
 }
 
+/// Of this process alone: while a server is away, all replicas are as far from it, and an answer
+/// that says so helps more than none.
 async fn ready(call: Call) -> Result<Answer, Problem> {
-    call.api.gate.check()?;
-    call.api
-        .client
-        .store()
-        .server_now()
-        .await
-        .map_err(|error| Problem::new(Code::Unavailable, format!("MongoDB: {error}")))?;
-    Ok(Answer::text("text/plain", "ok\n"))
+    match call.api.stop.is_cancelled() {
+        true => Err(Problem::new(Code::Unavailable, "this server is about to end")),
+        false => Ok(Answer::text("text/plain", "ok\n")),
+    }
 }

@@ -41,8 +41,8 @@ impl From<Amount> for Money {
 
 impl PartialSchema for Money {
     fn schema() -> RefOr<Schema> {
-        let about = "An amount: a whole number of minor units like \"1250\", or a decimal number, \
-                     which always has a point, like \"12.50\"";
+        let about = "An amount in the form of its account: a whole number of minor units like \
+                     \"1250\", or a decimal number, which always has a point, like \"12.50\"";
         let schema = string().pattern(Some(r"^-?[0-9]+(\.[0-9]+)?$")).description(Some(about));
         RefOr::T(schema.into())
     }

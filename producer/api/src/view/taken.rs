@@ -16,9 +16,10 @@ pub struct Amounts;
 
 impl PartialSchema for Amounts {
     fn schema() -> RefOr<Schema> {
-        let about = "A whole number of minor units, like 1250 or \"1250\", or a decimal number as a \
-                     text with a point, like \"12.50\" (at most 9 places). At most 10^18. Never a \
-                     floating-point number";
+        let about = "In the form of the ledger. Where that is minor units: a whole number of them, \
+                     like 1250 or \"1250\"; a decimal is refused. Where that is decimals: a text \
+                     like \"12.50\", with at most the places of its currency; a whole number is one \
+                     of them, so 1250 is 1250.00. At most 10^18. Never a floating-point number";
         let format = SchemaFormat::KnownFormat(KnownFormat::Int64);
         let whole = ObjectBuilder::new().schema_type(Type::Integer).format(Some(format));
         let whole = whole.minimum(Some(-Amount::MAX)).maximum(Some(Amount::MAX));

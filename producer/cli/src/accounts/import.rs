@@ -3,8 +3,8 @@
 use std::fmt;
 
 use client::{Account, Error as E, Opened};
-use input::Kind;
-use input::files::{ACCOUNTS, Input, parse_account};
+use input::Record;
+use input::files::{ACCOUNTS, Input, Parsed, parse_account};
 
 use super::{ImportArgs, REPEAT_OPENING};
 use crate::context::Context;
@@ -44,15 +44,22 @@ impl fmt::Display for Imported {
 /// # Errors
 /// When the file is bad, or the server stays away. Conflicts are in the answer.
 pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Error> {
-    let kind = Kind::from_flag(args.decimal);
+    let rules = context.client.known_rules().await?;
+    let notation = rules.notation();
+    let parse = |record: Record| {
+        let Parsed { identity, value } = parse_account(record, notation)?;
+        let value = rules.fit_account(value).map_err(|error| error.to_string())?;
+        Ok(Parsed { identity, value })
+    };
     let reading = &args.reading;
     let input = Input::open(&args.file, reading.format, ACCOUNTS, reading.columns())?;
-    let checked = check(&input, &context.console, |record| parse_account(record, kind))?;
+    let checked = check(&input, &context.console, parse)?;
     require_valid(&checked, reading.skip_invalid, &context.console)?;
     require_sound(&checked, reading, &context.console)?;
-    require_expected(&checked, reading)?;
+    require_expected(&checked, reading, notation)?;
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
+    context.require_same(&rules)?;
 
     let progress = context.console.progress("accounts", Some(checked.rows));
     let mut imported =
@@ -61,7 +68,7 @@ pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Er
     let mut chunk: Vec<(u32, Account)> = Vec::with_capacity(CHUNK);
     while let Some(row) = rows.next_row()? {
         let line = row.line;
-        if let Ok(parsed) = checked.parse(row, |record| parse_account(record, kind)) {
+        if let Ok(parsed) = checked.parse(row, parse) {
             chunk.push((line, parsed.value));
         }
         if chunk.len() == CHUNK {

@@ -20,7 +20,7 @@ pub use import::import;
 pub use statement::why;
 
 use client::holds;
-use input::{Kind, Record, parse_account};
+use input::{Record, parse_account};
 
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -81,11 +81,8 @@ pub struct CreateArgs {
     #[arg(long)]
     pub currency: Option<String>,
     /// Whether it takes postings
-    #[arg(long, value_enum, default_value = "open")]
+    #[arg(long, value_enum, ignore_case = true, default_value = "open")]
     pub status: StatusArg,
-    /// Read amounts as decimals, even without a point
-    #[arg(long)]
-    pub decimal: bool,
 }
 
 /// An account's status on the command line.
@@ -116,9 +113,6 @@ pub struct ImportArgs {
     pub file: String,
     #[command(flatten)]
     pub reading: ReadArgs,
-    /// Read amounts as decimals, even without a point
-    #[arg(long)]
-    pub decimal: bool,
 }
 
 /// Which accounts to show.
@@ -136,7 +130,7 @@ pub struct ShowArgs {
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
     /// Only those with this status
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, ignore_case = true)]
     pub status: Option<StatusArg>,
     /// At most so many
     #[arg(long, default_value_t = 50)]
@@ -194,11 +188,12 @@ pub async fn create(
     let status = Status::from(args.status).as_str().to_owned();
     let currency = args.currency.clone().unwrap_or_default();
     let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];
-    let account = Record::from_cells(&header, cells)
-        .and_then(|record| parse_account(record, Kind::from_flag(args.decimal)))
-        .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
+    let rules = context.client.rules();
+    let account = Record::from_cells(&header, cells)
+        .and_then(|record| parse_account(record, rules.notation()))
+        .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
     let mut opened = context.client.create_accounts(&[account]).await?;
     match opened.remove(0)? {
         Opened::Created => writeln!(out, "{}: created", args.id),

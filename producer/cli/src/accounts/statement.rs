@@ -16,7 +16,7 @@ use crate::moment::{self, moment};
 pub(super) const HELP: &str = "\
 Lists the done transactions of the account in the order in which they ended, with the balance after
 each. Money of transactions in flight is not in it. The ledger needs its indexes for statements:
-`producer init --history on --apply` adds them.
+`producer init --apply --history on` adds them.
 
 Examples:
   producer accounts statement alice

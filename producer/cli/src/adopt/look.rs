@@ -6,7 +6,8 @@
 use std::io::Write;
 
 use ::adopt::{Documents, Report, Seen, Verdict};
-use settings::shell::laid_out;
+use ledger::remedy::Remedy;
+use ledger::shell::laid_out;
 
 use super::{AdoptArgs, json, with_progress};
 use crate::context::Context;
@@ -112,8 +113,9 @@ fn keys(report: &Report, out: &mut (dyn Write + Send)) -> std::io::Result<()> {
         (None, _, true) => writeln!(out, "ids: an index keeps `{}` unique", keys.path),
         (None, None | Some(0), false) => writeln!(
             out,
-            "ids: no value of `{}` stands twice; `producer init` makes the index that keeps it so",
-            keys.path
+            "ids: no value of `{}` stands twice; {} makes the index that keeps it so",
+            keys.path,
+            Remedy::Apply
         ),
         (None, Some(duplicates), false) => writeln!(
             out,

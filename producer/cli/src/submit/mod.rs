@@ -70,9 +70,12 @@ the file was saved again or by mistake, are refused. A row whose content was cha
 one. To pay the same rows once more on purpose, use another name, and --allow repeated-content. A
 refused transfer (canceled) is a result, not a failure; a known row that was refused stays so.
 
-A file is refused, before anything is written, if whole and decimal amounts of a currency are mixed,
-if ids or accounts look like rounded numbers (1.23457E+15), if its last line has no end, or if its
-rows or sums are not those that are expected. --allow lets it through.
+Amounts have the one form of the ledger (`producer init --amounts`): whole minor units, where 1250 is
+12.50 EUR and 12.50 is refused, or decimals, where 1250 is 1250.00 EUR.
+
+A file is refused, before anything is written, if ids or accounts look like rounded numbers
+(1.23457E+15), if its last line has no end, if rows with a decimal point would be left out beside rows
+without one, or if its rows or sums are not those that are expected. --allow lets it through.
 
 --results writes the rows as they were, each with what became of it and with an id. That file can be
 corrected and submitted again, as often as needed: what is done is known by its id, and a refused row
@@ -84,7 +87,7 @@ Examples:
   producer submit payroll.csv --batch payroll-2024-05 --expect-rows 812 --expect-total EUR=1934500
   producer submit payroll.csv --check
   producer submit chain.csv --in-order --wait
-  producer submit bank.csv --columns id=Ref,value=Amount --ignore-columns Booked --decimal
+  producer submit bank.csv --columns id=Ref,value=Amount --ignore-columns Booked
   generate | producer submit - --format csv --currency EUR --json";
 
 /// A file of transfers.
@@ -114,9 +117,6 @@ pub struct SubmitArgs {
     /// The currency of rows that do not name one
     #[arg(long)]
     pub currency: Option<String>,
-    /// Read amounts as decimals, even without a point
-    #[arg(long)]
-    pub decimal: bool,
     #[command(flatten)]
     pub wait: WaitArgs,
     /// Write what became of each row to this file: JSON lines if it ends in .jsonl, else CSV
@@ -168,6 +168,7 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
     let transfers = Transfers::open(context, args).await?;
     require_valid(transfers.checked(), args.reading.skip_invalid, &context.console)?;
     require_sound(transfers.checked(), &args.reading, &context.console)?;
+    require_expected(transfers.checked(), &args.reading, transfers.rules().notation())?;
     let results = match &args.results {
         Some(path) => Some(ResultsFile::create(path, &transfers, args)?),
         None => None,
@@ -175,15 +176,7 @@ pub async fn submit(context: &Context, args: &SubmitArgs) -> Result<Summary, Err
 
     context.advice.set(advice(transfers.batch()));
     context.client.ensure_schema().await?;
-    let ids = context.client.ids();
-    let is_plain = ids.is_plain();
-    let transfers = transfers.with_ids(context, ids).await?;
-    if !is_plain {
-        require_valid(transfers.checked(), args.reading.skip_invalid, &context.console)?;
-        // The ledger may give a currency to rows that have none.
-        require_sound(transfers.checked(), &args.reading, &context.console)?;
-    }
-    require_expected(transfers.checked(), &args.reading)?;
+    context.require_same(transfers.rules())?;
     context.client.ensure_queue().await?;
     known::require_new(context, &transfers, args).await?;
     let transfers = Arc::new(transfers);

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use client::{Body, Ids, Order};
+use client::{Body, Order, Rules};
+use input::Defaults;
 use input::content::Occurrences;
 use input::files::{Checked, Header, Identity, Input, Parsed, Rows, TRANSFERS, parse_transfer};
-use input::{Defaults, Kind};
 use ledger::hex::hex;
 use ledger::limits::NAME_BYTES_MAX;
 use sha2::{Digest, Sha256};
@@ -33,8 +33,8 @@ pub(super) struct Transfers {
     input: Input,
     checked: Checked,
     defaults: Defaults,
-    /// What the ledger's schema says of ids, once it is known.
-    ids: Ids,
+    /// What the ledger asks for.
+    rules: Rules,
     batch: Batch,
 }
 
@@ -75,33 +75,25 @@ pub(super) struct Placed {
 impl Transfers {
     /// Opens and checks a file, in a thread of its own: reading standard input may block for long.
     pub async fn open(context: &Context, args: &SubmitArgs) -> Result<Transfers, Error> {
+        let rules = context.client.known_rules().await?;
         let defaults =
-            Defaults { currency: args.currency.clone(), kind: Kind::from_flag(args.decimal) };
+            Defaults { currency: args.currency.clone(), notation: rules.notation().clone() };
         let (console, file) = (context.console.clone(), args.file.clone());
         let (format, batch) = (args.reading.format, args.batch.clone());
         let columns = args.columns();
         let opening = tokio::task::spawn_blocking(move || {
             let input = Input::open(&file, format, TRANSFERS, columns)?;
-            let checked = check(&input, &console, |record| parse_transfer(record, &defaults))?;
+            let of = |record| in_ledger(parse_transfer(record, &defaults)?, &rules);
+            let checked = check(&input, &console, of)?;
             let batch = batch.unwrap_or_else(|| Batch::of_file(&checked.digest));
-            Ok(Transfers { input, checked, defaults, ids: Ids::default(), batch })
+            Ok(Transfers { input, checked, defaults, rules, batch })
         });
         opening.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
     }
 
-    /// The same, with its rows checked once more if the ledger's schema says something of ids.
-    pub async fn with_ids(self, context: &Context, ids: Ids) -> Result<Transfers, Error> {
-        if ids.is_plain() {
-            return Ok(self);
-        }
-        let console = context.console.clone();
-        let checking = tokio::task::spawn_blocking(move || {
-            let Transfers { input, defaults, batch, .. } = self;
-            let of = |record| in_ledger(parse_transfer(record, &defaults)?, &ids);
-            let checked = check(&input, &console, of)?;
-            Ok(Transfers { input, checked, defaults, ids, batch })
-        });
-        checking.await.map_err(|panicked| Error::Failed(panicked.to_string()))?
+    /// What the ledger asked for when the file was looked at.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     pub fn checked(&self) -> &Checked {
@@ -115,7 +107,7 @@ impl Transfers {
     /// The id of an invalid row that has none of its own, for the time when it is corrected: it does
     /// not depend on what the row says then. None where Tandem makes no ids.
     pub fn id_of_line(&self, line: u32) -> Option<String> {
-        self.ids.made(self.batch.id_of_line(&self.checked.digest, line)).ok()
+        self.rules.made(self.batch.id_of_line(&self.checked.digest, line)).ok()
     }
 
     /// The first line, if it is a CSV file.
@@ -126,7 +118,7 @@ impl Transfers {
     /// The id of a row that is submitted once more after it was refused. None where Tandem makes no
     /// ids.
     pub fn next_id(&self, id: &str) -> Option<String> {
-        self.ids.made(numbered_on(id)).ok()
+        self.rules.made(numbered_on(id)).ok()
     }
 
     /// The batch, if ids were derived from it: if a valid row has no id of its own.
@@ -173,10 +165,7 @@ fn numbered_on(id: &str) -> String {
 }
 
 /// A row that fits the ledger's schema.
-fn in_ledger(row: Parsed<Body>, ids: &Ids) -> Result<Parsed<Body>, String> {
-    if ids.is_plain() {
-        return Ok(row);
-    }
+fn in_ledger(row: Parsed<Body>, ids: &Rules) -> Result<Parsed<Body>, String> {
     let told = |error: client::Error| error.to_string();
     let id = match &row.identity {
         Identity::Key(id) => id.clone(),
@@ -195,15 +184,15 @@ impl Orders<'_> {
     pub fn next(&mut self) -> Result<Option<Read>, Error> {
         let Some(mut row) = self.rows.next_row()? else { return Ok(None) };
         self.next += 1;
-        let Transfers { checked, defaults, ids, batch, .. } = self.transfers;
+        let Transfers { checked, defaults, rules, batch, .. } = self.transfers;
         let (line, bytes, text) = (row.line, row.bytes, std::mem::take(&mut row.text));
-        let parse = |record| in_ledger(parse_transfer(record, defaults)?, ids);
+        let parse = |record| in_ledger(parse_transfer(record, defaults)?, rules);
         let order = checked.parse(row, parse).and_then(|parsed| {
             let id = match parsed.identity {
                 Identity::Key(id) => id,
                 Identity::Content(content) => {
                     let id = batch.id(content, self.occurrences.next(content));
-                    ids.made(id).map_err(|error| error.to_string())?
+                    rules.made(id).map_err(|error| error.to_string())?
                 }
             };
             Ok(Order { id: id.into(), body: parsed.value, origin: None })

@@ -15,9 +15,10 @@ use std::time::Duration;
 use clap::Args;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
+use ledger::remedy::Remedy;
+use ledger::shell::laid_out;
 use overview::{Answers, Sampler};
 use ratatui::DefaultTerminal;
-use settings::shell::laid_out;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -65,9 +66,14 @@ pub async fn run(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     if args.draws() && !stdout().is_terminal() {
-        let problem = "standard output is no terminal: `producer top --once` prints the overview as \
-                       text, `producer top --json` and `producer stats --json` print it for programs";
-        return Err(Error::BadInput(laid_out(problem)));
+        let problem = format!(
+            "standard output is no terminal: {} prints the overview as text, {} and {} print it for \
+             programs",
+            Remedy::TopOnce,
+            Remedy::TopJson,
+            Remedy::StatsJson
+        );
+        return Err(Error::BadInput(laid_out(&problem)));
     }
     let stop = context.advice.ends_by_itself();
     let sampler = Arc::new(Sampler::new(context.client.clone()));

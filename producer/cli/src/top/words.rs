@@ -1,10 +1,10 @@
 //! The overview in words: lines that fit a terminal or a report. Pure.
 
+use ledger::shell::laid_out;
 use overview::duration;
 use overview::types::{
     Activity, Backlog, Connection, Count, Due, Latency, Overview, Rate, Severity, States, Worker,
 };
-use settings::shell::laid_out;
 
 /// What stands for a number that is not known.
 const UNKNOWN: &str = "?";

@@ -68,10 +68,11 @@ pub async fn confirm_file(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let begun = Instant::now();
+    let rules = context.client.known_rules().await?;
     let input = Input::open(file, args.format, CAPTURES, args.columns())?;
     let is_value = |(field, _): &(String, String)| field == "value";
     let has_value = input.rows()?.has_column("value") || args.columns().named.iter().any(is_value);
-    let parse = move |record: Record| parse_hold(record, has_value);
+    let parse = |record: Record| parse_hold(record, has_value, rules.notation());
     if !args.expect_total.is_empty() && !has_value {
         let problem = "--expect-total needs a value in each row: what all of a hold is stands in the \
                        database";
@@ -80,12 +81,13 @@ pub async fn confirm_file(
     let checked = check(&input, &context.console, parse)?;
     require_valid(&checked, args.skip_invalid, &context.console)?;
     require_sound(&checked, args, &context.console)?;
-    require_expected(&checked, args)?;
+    require_expected(&checked, args, rules.notation())?;
     context.advice.set(
         "run the same command on the same file: it goes on where this one stopped, and what is \
          confirmed already stays as it is",
     );
     context.client.ensure_schema().await?;
+    context.require_same(&rules)?;
     let mut confirming = Confirming::new(context, &input, &checked, wait.wait);
     let mut rows = input.rows()?;
     while let Some(row) = rows.next_row()? {

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use clap::Args;
 use client::{Capture, Decided, Leg, State, in_words};
-use ledger::amount::Amount;
 use ledger::json;
+use ledger::notation::{Notation, NotationError};
 use ledger::transaction::check_name;
 use serde_json::{Value, json};
 
@@ -48,12 +48,12 @@ pub struct ConfirmArgs {
     #[arg(required_unless_present = "file")]
     pub id: Option<String>,
     /// Capture so much of a transfer, in place of all
-    #[arg(long, value_name = "AMOUNT", value_parser = Amount::parse, conflicts_with = "capture")]
-    pub value: Option<Amount>,
+    #[arg(long, value_name = "AMOUNT", conflicts_with = "capture")]
+    pub value: Option<String>,
     /// Capture so much of an account, in place of all; one for each account, with the sign of its
     /// leg
-    #[arg(long, value_name = "ACCOUNT=AMOUNT", value_parser = leg)]
-    pub capture: Vec<Leg>,
+    #[arg(long, value_name = "ACCOUNT=AMOUNT", value_parser = part)]
+    pub capture: Vec<Part>,
     /// Confirm all holds of this file, or of standard input for -
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "value", "capture"])]
     pub file: Option<String>,
@@ -78,12 +78,37 @@ pub struct ReleaseArgs {
     pub json: bool,
 }
 
+/// An account, and how much is captured of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    account: String,
+    amount: String,
+}
+
 /// `ACCOUNT=AMOUNT`. A name may have `=` in it, an amount has none.
-fn leg(text: &str) -> Result<Leg, String> {
+fn part(text: &str) -> Result<Part, String> {
     let (account, amount) = text.rsplit_once('=').ok_or("must be ACCOUNT=AMOUNT, like bob=10")?;
     check_name("account", account).map_err(|error| error.to_string())?;
-    let amount = Amount::parse(amount).map_err(|error| error.to_string())?;
-    Ok(Leg { account: account.into(), amount })
+    Ok(Part { account: account.to_owned(), amount: amount.to_owned() })
+}
+
+/// What the flags capture. The currency is that of the hold.
+fn capture(args: &ConfirmArgs, notation: &Notation) -> Result<Capture, Error> {
+    let read = |flag: &str, text: &str| {
+        let bad = |error: NotationError| Error::BadInput(format!("{flag}: {error}"));
+        notation.read_part(text).map_err(bad)
+    };
+    if let Some(value) = &args.value {
+        return read("--value", value).map(Capture::Value);
+    }
+    if args.capture.is_empty() {
+        return Ok(Capture::All);
+    }
+    let leg = |part: &Part| {
+        let amount = read("--capture", &part.amount)?;
+        Ok(Leg { account: part.account.as_str().into(), amount })
+    };
+    args.capture.iter().map(leg).collect::<Result<_, Error>>().map(Capture::Legs)
 }
 
 /// Confirms a hold and says what was captured, or many of a file.
@@ -102,11 +127,7 @@ pub async fn confirm(
     context.advice.set("run the same command again: a hold is confirmed once");
     context.client.ensure_schema().await?;
     let id = args.id.as_deref().unwrap_or_default();
-    let capture = match (args.value, args.capture.is_empty()) {
-        (Some(value), _) => Capture::Value(value),
-        (None, true) => Capture::All,
-        (None, false) => Capture::Legs(args.capture.clone()),
-    };
+    let capture = capture(args, context.client.rules().notation())?;
     let decided = context.client.confirm(id, &capture).await.map_err(refused)?;
     let captured = in_words(&decided.captured);
     let words = if decided.known { "is already confirmed, captured" } else { "captured" };
@@ -180,10 +201,10 @@ mod tests {
 
     #[test]
     fn an_amount_of_an_account_is_read_whatever_its_name() {
-        let read = |text| leg(text).map(|leg| (leg.account.to_string(), leg.amount));
-        assert_eq!(read("alice=-30"), Ok(("alice".to_owned(), Amount::Int(-30))));
-        assert_eq!(read("a=b=7"), Ok(("a=b".to_owned(), Amount::Int(7))));
-        for wrong in ["alice", "=5", "alice=", "alice=1e3"] {
+        let read = |text| part(text).map(|part| (part.account, part.amount));
+        assert_eq!(read("alice=-30"), Ok(("alice".to_owned(), "-30".to_owned())));
+        assert_eq!(read("a=b=7"), Ok(("a=b".to_owned(), "7".to_owned())));
+        for wrong in ["alice", "=5"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -26,7 +26,7 @@ const PAGE_MAX: u32 = 1_000;
 
 pub const LIST_HELP: &str = "\
 With --account or --since the list is newest first. With --account the ledger needs its index for
-that: `producer init --history on --apply` adds it. Of an account there are first those in flight,
+that: `producer init --apply --history on` adds it. Of an account there are first those in flight,
 then the others by their ends: newest first, and of those that a worker has ended together the
 canceled ones before those that are done.
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use bson::Document;
 use clap::Args;
 use client::{Receipt, Standing, Submission};
-use input::Kind;
 use ledger::json;
+use ledger::notation::Notation;
 use ledger::transaction::{Body, State, check_name};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub const HELP: &str = "\
 A transfer on hold reserves the money; with --wait, the command ends with exit code 0 when it is held.
 
 Examples:
-  producer transfer alice bob 12.50 --currency EUR --wait
+  producer transfer alice bob 1250 --currency EUR --wait
   producer transfer alice shop 4990 --hold --hold-expires-at +15m --wait
   producer transfer alice bob 1250 --not-before 2026-12-01T08:00:00Z
   producer transfer alice bob 1250 --expires-at +1h --exclusive-key alice-for-bob";
@@ -34,7 +34,7 @@ pub struct TransferArgs {
     pub source: String,
     /// The account that is paid
     pub destination: String,
-    /// How much: minor units like 1250, or a decimal like 12.50
+    /// How much: minor units like 1250, or where the ledger has decimals, a decimal like 12.50
     pub value: String,
     /// Its id, which makes a repeat harmless; default: a new UUIDv7, shown before anything is sent
     #[arg(long)]
@@ -42,9 +42,6 @@ pub struct TransferArgs {
     /// The currency, which both accounts must have
     #[arg(long)]
     pub currency: Option<String>,
-    /// Read the value as a decimal, even without a point
-    #[arg(long)]
-    pub decimal: bool,
     #[command(flatten)]
     pub terms: TermsArgs,
     #[command(flatten)]
@@ -64,11 +61,11 @@ pub async fn transfer(
     args: &TransferArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let body = body(args)?;
     context.client.ensure_schema().await?;
+    let body = body(args, context.client.rules().notation())?;
     let id = match &args.id {
         Some(id) => id.clone(),
-        None => context.client.ids().made(uuid::Uuid::now_v7().to_string())?,
+        None => context.client.rules().made(uuid::Uuid::now_v7().to_string())?,
     };
     advise(context, args, &id);
     let receipt = submit(context, Submission::of(body).with_id(id.as_str())).await?;
@@ -103,10 +100,9 @@ fn advise(context: &Context, args: &TransferArgs, id: &str) {
     context.advice.set(Todo::with(todo, flags));
 }
 
-fn body(args: &TransferArgs) -> Result<Body, Error> {
-    let value = Kind::from_flag(args.decimal)
-        .parse(&args.value)
-        .map_err(|error| Error::BadInput(format!("value: {error}")))?;
+fn body(args: &TransferArgs, notation: &Notation) -> Result<Body, Error> {
+    let value = notation.read(&args.value, args.currency.as_deref());
+    let value = value.map_err(|error| Error::BadInput(format!("value: {error}")))?;
     if let Some(currency) = &args.currency {
         check_name("currency", currency)?;
     }

@@ -29,7 +29,7 @@ impl Client {
         let of = json!(["accounts"]);
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
         let after = after.map_or_else(String::new, |place| place.id);
-        self.known_ids().await?;
+        self.known_rules().await?;
         let read = || {
             let marks = self.store().stored_path(ACCOUNTS, MARKS);
             let pipeline = pipeline(&after, limit, &marks);

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use ledger::notation::HAS_POINT;
 use sha2::{Digest, Sha256};
 
 use super::whole::{Contents, Whole};
@@ -160,7 +161,12 @@ pub fn check<T: Contents>(
                     }
                 }
             }
-            Err(problem) => checked.bad(input, row.line, problem),
+            Err(problem) => {
+                if problem.contains(HAS_POINT) {
+                    checked.whole.has_point(row.line);
+                }
+                checked.bad(input, row.line, problem);
+            }
         }
     }
     checked.digest = rows.digest();
@@ -235,10 +241,10 @@ mod tests {
     use std::io::Write;
 
     use ledger::account::Account;
+    use ledger::notation::Notation;
 
     use super::super::{Columns, Format, TRANSFERS};
     use super::*;
-    use crate::Kind;
 
     fn checked(name: &str, content: &str) -> Checked {
         let path = std::env::temp_dir().join(format!("{name}-{}.csv", std::process::id()));
@@ -255,7 +261,9 @@ mod tests {
                     Some(id) => Identity::Key(id),
                     None => Identity::Content(ContentDigest([0; 12])),
                 };
-                let value = record.amount("value", Kind::ByPoint)?.ok_or("value: is missing")?;
+                let value = record
+                    .amount("value", &Notation::default(), None)?
+                    .ok_or("value: is missing")?;
                 Ok(Parsed { identity, value: Account::new("a", value) })
             },
         )

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use client::Capture;
 use ledger::account::Account;
+use ledger::notation::Notation;
 use ledger::transaction::{Body, TransactionId, check_name};
 
 pub use check::{Checked, Identity, Parsed, Problem, SHOWN_MAX, check};
@@ -25,7 +26,7 @@ pub use whole::{CURRENCIES_MAX, Contents, Doubt, Total, Whole};
 
 use self::lines::Lines;
 use crate::content::ContentDigest;
-use crate::{Defaults, Kind, Record};
+use crate::{Defaults, Record};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,8 +199,8 @@ pub fn parse_transfer(record: Record, defaults: &Defaults) -> Result<Parsed<Body
 ///
 /// # Errors
 /// Names the field.
-pub fn parse_account(record: Record, kind: Kind) -> Result<Parsed<Account>, String> {
-    let account = crate::parse_account(record, kind).map_err(|flaw| flaw.to_string())?;
+pub fn parse_account(record: Record, notation: &Notation) -> Result<Parsed<Account>, String> {
+    let account = crate::parse_account(record, notation).map_err(|flaw| flaw.to_string())?;
     Ok(Parsed { identity: Identity::Key(account.id.to_string()), value: account })
 }
 
@@ -212,12 +213,13 @@ pub fn parse_account(record: Record, kind: Kind) -> Result<Parsed<Account>, Stri
 pub fn parse_hold(
     mut record: Record,
     has_value: bool,
+    notation: &Notation,
 ) -> Result<Parsed<(TransactionId, Capture)>, String> {
     let id = record.required("id")?;
     check_name("id", &id).map_err(|error| error.to_string())?;
     let named = ["value", "captured"].into_iter().find(|field| record.names(field));
     let named = named.or_else(|| has_value.then_some("value"));
-    let capture = crate::parse_capture(record)?;
+    let capture = crate::parse_capture(record, notation)?;
     match named.filter(|_| capture == Capture::All) {
         Some(field) => Err(format!(
             "{field}: is empty; write how much to capture, or leave it out everywhere to capture all"
@@ -301,6 +303,11 @@ impl Rows {
             // A spreadsheet says so of its separator, in front of the names.
             return self.read_header();
         }
+        if text.contains('\r') {
+            let problem =
+                "its lines end with a carriage return alone; save the file with line feeds";
+            return Err(bad(first.number, problem.to_owned()));
+        }
         let names = csv_line::split(&text).map_err(|problem| bad(first.number, problem))?;
         let columns = self.columns.of_header(&names, self.schema);
         let columns = columns.map_err(|problem| bad(first.number, problem))?;
@@ -381,11 +388,11 @@ mod tests {
     fn a_row_of_captures_names_its_amount_or_none_does() {
         let read = |line: &str| {
             let record = Record::from_json(line, CAPTURES.fields)?;
-            parse_hold(record, false).map(|parsed| parsed.value)
+            parse_hold(record, false, &Notation::default()).map(|parsed| parsed.value)
         };
         let all = read(r#"{"id":"t"}"#).expect("all of it");
         assert_eq!(all, ("t".into(), Capture::All));
-        let (_, part) = read(r#"{"id":"t","value":"2.50"}"#).expect("a part");
+        let (_, part) = read(r#"{"id":"t","value":"250"}"#).expect("a part");
         assert!(matches!(part, Capture::Value(_)), "{part:?}");
         for (line, expected) in [
             (r#"{"value":1}"#, "id: is missing"),
@@ -401,7 +408,7 @@ mod tests {
         let header = ["id", "value"].map(|name| Column::Field(name.to_owned()));
         let cells = vec!["t".to_owned(), String::new()];
         let record = Record::from_cells(&header, cells).expect("two cells");
-        let error = parse_hold(record, true).expect_err("no amount");
+        let error = parse_hold(record, true, &Notation::default()).expect_err("no amount");
         assert!(error.starts_with("value: is empty"), "{error}");
     }
 }

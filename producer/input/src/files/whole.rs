@@ -1,8 +1,8 @@
 //! What a file says as a whole: how much it moves, and what makes it doubtful although each of its
 //! rows is valid.
 //!
-//! Owns the signs of a file that was damaged on its way: a spreadsheet has dropped ".00" from some
-//! amounts, or has rounded long numbers, or the end of the file is missing. Promises bounded
+//! Owns the signs of a file that was damaged on its way: a spreadsheet has rounded long
+//! numbers, or the end of the file is missing. Promises bounded
 //! memory: sums of at most [`CURRENCIES_MAX`] currencies, and the first example of each doubt. Never
 //! fails.
 
@@ -21,8 +21,6 @@ pub const CURRENCIES_MAX: usize = 1_000;
 pub trait Contents {
     /// Its currency; empty if it has none.
     fn currency(&self) -> &str;
-    /// Each amount that was written.
-    fn each_amount(&self, told: impl FnMut(Amount));
     /// What it moves: the sum of its credits.
     fn total(&self) -> Amount;
     /// Each name of an account, and its exclusive key.
@@ -32,10 +30,6 @@ pub trait Contents {
 impl Contents for Body {
     fn currency(&self) -> &str {
         self.currency.as_deref().unwrap_or_default()
-    }
-
-    fn each_amount(&self, told: impl FnMut(Amount)) {
-        self.legs().iter().map(|leg| leg.amount).for_each(told);
     }
 
     fn total(&self) -> Amount {
@@ -59,10 +53,6 @@ impl Contents for Account {
         self.currency.as_deref().unwrap_or_default()
     }
 
-    fn each_amount(&self, mut told: impl FnMut(Amount)) {
-        told(self.balance);
-    }
-
     fn total(&self) -> Amount {
         self.balance
     }
@@ -76,9 +66,6 @@ impl Contents for (TransactionId, client::Capture) {
     fn currency(&self) -> &str {
         ""
     }
-
-    /// None: holds may be of several currencies, and the file does not say of which ones.
-    fn each_amount(&self, _told: impl FnMut(Amount)) {}
 
     fn total(&self) -> Amount {
         match &self.1 {
@@ -103,37 +90,25 @@ pub struct Total {
     pub smallest: Amount,
     /// The largest.
     pub largest: Amount,
-    /// The first line with a whole amount.
-    whole: Option<u32>,
-    /// The first line with a decimal amount.
-    decimal: Option<u32>,
 }
 
 impl Total {
     /// Of no row yet, of which this is the first.
     fn new(first: Amount) -> Total {
-        let (rows, nanos, whole, decimal) = (0, 0, None, None);
-        Total { rows, nanos, smallest: first, largest: first, whole, decimal }
-    }
-
-    /// Whether all amounts are whole, as far as it is known what they are of.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.whole.is_some() && self.decimal.is_none()
+        Total { rows: 0, nanos: 0, smallest: first, largest: first }
     }
 }
 
 /// Why a file may not be what its owner means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// Whole amounts, which are minor units, stand beside decimal ones.
+    /// Amounts have a decimal point, which makes them invalid, and others have none, which makes
+    /// them minor units.
     MixedAmounts {
-        /// Of this currency; empty for those without one.
-        currency: String,
-        /// The first line of a whole one.
+        /// The first valid line.
         whole: u32,
-        /// The first line of a decimal one.
-        decimal: u32,
+        /// The first line with a point.
+        pointed: u32,
     },
     /// Ids or names that look like rounded numbers.
     RoundedIds {
@@ -154,18 +129,12 @@ pub enum Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Doubt::MixedAmounts { currency, whole, decimal } => {
-                let of = match currency.as_str() {
-                    "" => String::new(),
-                    currency => format!(" of {}", echo(currency)),
-                };
-                write!(
-                    f,
-                    "amounts{of} are whole on line {whole} and decimal on line {decimal}. A whole \
-                     amount is minor units, so 100 is a hundredth of 100.00: write all with a point, \
-                     or none"
-                )
-            }
+            Doubt::MixedAmounts { whole, pointed } => write!(
+                f,
+                "line {pointed} has a decimal point and line {whole} has none, so line {whole} \
+                 counts as minor units, and its 100 as a hundredth of 100.00: write all lines in \
+                 minor units"
+            ),
             Doubt::RoundedIds { count, example, line } => {
                 let more = match count {
                     1 => String::new(),
@@ -190,14 +159,21 @@ impl fmt::Display for Doubt {
 /// What was seen of the rows so far.
 #[derive(Clone, Debug, Default)]
 pub struct Whole {
+    /// The first valid row, and the first that was refused for its decimal point.
+    first: Option<u32>,
+    pointed: Option<u32>,
     totals: BTreeMap<String, Total>,
     rounded: Option<(u64, String, u32)>,
+    /// Numbers with more digits than a spreadsheet keeps, and whether each of them has zeros there.
+    long: Option<(u64, String, u32)>,
+    has_other_long: bool,
     unfinished: Option<u32>,
 }
 
 impl Whole {
     /// A valid row.
     pub(super) fn add<T: Contents>(&mut self, line: u32, key: Option<&str>, row: &T) {
+        self.first.get_or_insert(line);
         key.iter().for_each(|key| self.name(line, key));
         row.each_name(|name| self.name(line, name));
         let total = row.total();
@@ -216,10 +192,6 @@ impl Whole {
         if total > it.largest {
             it.largest = total;
         }
-        row.each_amount(|amount| {
-            let first = if amount.is_int() { &mut it.whole } else { &mut it.decimal };
-            first.get_or_insert(line);
-        });
     }
 
     /// The last line has no end, and its last cell could be longer.
@@ -228,11 +200,26 @@ impl Whole {
     }
 
     fn name(&mut self, line: u32, name: &str) {
-        if !is_rounded(name) {
-            return;
-        }
-        let (count, ..) = self.rounded.get_or_insert_with(|| (0, name.to_owned(), line));
+        let found = match (is_rounded(name), beyond_kept(name)) {
+            (true, _) => &mut self.rounded,
+            (false, None) => return,
+            (false, Some(digits)) if digits.bytes().any(|digit| digit != b'0') => {
+                self.has_other_long = true;
+                return;
+            }
+            // One number stands in many rows.
+            (false, Some(_)) if self.long.as_ref().is_some_and(|(_, first, _)| first == name) => {
+                return;
+            }
+            (false, Some(_)) => &mut self.long,
+        };
+        let (count, ..) = found.get_or_insert_with(|| (0, name.to_owned(), line));
         *count += 1;
+    }
+
+    /// A row that is refused, because it has a decimal point where amounts are minor units.
+    pub(super) fn has_point(&mut self, line: u32) {
+        self.pointed.get_or_insert(line);
     }
 
     /// What the rows of each currency move; those without one are under an empty name.
@@ -244,17 +231,16 @@ impl Whole {
     /// What is doubtful.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
-        let mixed = self.totals.iter().filter_map(|(currency, total)| {
-            let (whole, decimal) = total.whole.zip(total.decimal)?;
-            Some(Doubt::MixedAmounts { currency: currency.clone(), whole, decimal })
-        });
-        let rounded = self.rounded.clone().map(|(count, example, line)| Doubt::RoundedIds {
-            count,
-            example,
-            line,
-        });
+        // One number may end with zeros by chance.
+        let is_doubtful = |(count, ..): &&(u64, String, u32)| *count > 1 && !self.has_other_long;
+        let long = self.long.as_ref().filter(is_doubtful);
+        let rounded = self.rounded.as_ref().or(long).cloned();
+        let rounded =
+            rounded.map(|(count, example, line)| Doubt::RoundedIds { count, example, line });
         let unfinished = self.unfinished.map(|line| Doubt::UnfinishedLine { line });
-        mixed.chain(rounded).chain(unfinished).collect()
+        let mixed = self.first.zip(self.pointed);
+        let mixed = mixed.map(|(whole, pointed)| Doubt::MixedAmounts { whole, pointed });
+        mixed.into_iter().chain(rounded).chain(unfinished).collect()
     }
 }
 
@@ -270,6 +256,13 @@ fn is_rounded(name: &str) -> bool {
     whole.len() == 1 && all_digits(whole) && fraction.is_none_or(all_digits) && all_digits(exponent)
 }
 
+/// The digits of a whole number that a spreadsheet does not keep: it has 15.
+fn beyond_kept(name: &str) -> Option<&str> {
+    const KEPT: usize = 15;
+    let is_number = name.bytes().all(|digit| digit.is_ascii_digit());
+    name.get(KEPT..).filter(|beyond| is_number && !beyond.is_empty() && !name.starts_with('0'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,19 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn whole_and_decimal_amounts_of_one_currency_are_mixed_and_of_two_are_not() {
+    fn a_row_with_a_point_beside_one_without_is_doubtful() {
         let mut whole = Whole::default();
-        whole.add(2, None, &row("100", Some("JPY")));
-        whole.add(3, None, &row("99.50", Some("EUR")));
-        assert_eq!(whole.doubts(), []);
-        whole.add(4, None, &row("100.00", Some("EUR")));
-        whole.add(7, None, &row("5", Some("EUR")));
-        whole.add(8, None, &row("6", Some("EUR")));
-        let currency = "EUR".to_owned();
-        assert_eq!(whole.doubts(), [Doubt::MixedAmounts { currency, whole: 7, decimal: 3 }]);
-        whole.add(9, None, &row("1", None));
-        whole.add(10, None, &row("1.0", None));
-        assert_eq!(whole.doubts().len(), 2, "those without a currency are of one");
+        whole.has_point(3);
+        assert_eq!(whole.doubts(), [], "all of them may have one");
+        whole.add(7, None, &row("100", Some("EUR")));
+        whole.has_point(8);
+        assert_eq!(whole.doubts(), [Doubt::MixedAmounts { whole: 7, pointed: 3 }]);
     }
 
     #[test]
@@ -328,6 +315,20 @@ mod tests {
             panic!("{:?}", whole.doubts());
         };
         assert_eq!(example, "1.23457E+15");
+    }
+
+    #[test]
+    fn long_numbers_that_all_end_with_zeros_are_doubtful_and_one_that_does_not_is_trusted() {
+        let doubts = |names: &[&str]| {
+            let mut whole = Whole::default();
+            names.iter().for_each(|name| whole.add(2, Some(name), &row("1", None)));
+            whole.doubts().len()
+        };
+        assert_eq!(doubts(&["4111111111111100", "4111111111111230", "7"]), 1);
+        assert_eq!(doubts(&["4111111111111100"; 9]), 0, "one may end with zeros by chance");
+        assert_eq!(doubts(&["4111111111111100", "4111111111111231", "4111111111111230"]), 0);
+        assert_eq!(doubts(&["411111111111110", "411111111111120"]), 0, "15 digits are kept");
+        assert_eq!(doubts(&["0011111111111111100", "00111111111111111200"]), 0, "they are texts");
     }
 
     #[test]

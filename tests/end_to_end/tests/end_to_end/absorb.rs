@@ -7,11 +7,13 @@ use harness::producer::Answer;
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::World;
+use ledger::remedy::Remedy;
 use mongo::JOURNAL;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde_json::{Value, json};
 
+use crate::followed::{follow, follow_with};
 use crate::layouts::{SCHEMA, collection, one, user, world_of};
 
 const REASON: &str = "top-ups by the old shop";
@@ -196,12 +198,26 @@ async fn nothing_is_absorbed_while_a_rule_is_broken_or_where_nobody_else_writes(
     pay(&world, &ids, 0..10).await;
     drop(settling);
     add(&world, ids[0], 5).await;
+    let third = collection(&world, "transaction").find_one(doc! { "_id": 3 }).await;
+    let third = third.expect("MongoDB is there").expect("a transaction");
+    let line = third.get_document("tandem").expect("ours").get("line").cloned();
     let without = doc! { "$unset": { "tandem.line": "" } };
     let updated = collection(&world, "transaction").update_one(doc! { "_id": 3 }, without).await;
     assert_eq!(updated.expect("MongoDB is there").modified_count, 1);
     let refused = absorb(&world, &["--yes"]).await;
     assert_eq!((refused.code, adjustments(&world).await), (Some(1), 0), "{}", refused.stderr);
     assert!(refused.stderr.contains("violation"), "{}", refused.stderr);
+    let audited = follow(&world, &refused.stderr, Remedy::Audit).await;
+    assert_eq!(audited.code, Some(1), "{audited:?}");
+    let mended = doc! { "$set": { "tandem.line": line.expect("a line") } };
+    let updated = collection(&world, "transaction").update_one(doc! { "_id": 3 }, mended).await;
+    assert_eq!(updated.expect("MongoDB is there").modified_count, 1);
+    let audited = world.producer(&["audit"]).await;
+    let books =
+        follow_with(&world, &audited.stdout, Remedy::Absorb, ("TEXT", "theirs --by test --yes"))
+            .await;
+    books.expect_success();
+    assert_eq!(audit(&world).await.0, Some(0));
     world.finish().await;
 
     let world = World::new().await;

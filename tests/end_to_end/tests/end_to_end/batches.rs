@@ -191,11 +191,9 @@ async fn nothing_of_a_doubtful_file_is_paid_until_its_owner_says_that_it_is_righ
         let file = world.write("doubtful.csv", text);
         world.producer(&[&["submit", &file, "--json"], more].concat()).await
     };
-    for (text, flag) in [
-        ("t1,a,b,100\nt2,a,b,99.50\n", "mixed-amounts"),
-        ("1.23457E+15,a,b,1\n", "rounded-ids"),
-        ("t1,a,b,1\nt2,a,b,12", "unfinished-line"),
-    ] {
+    for (text, flag) in
+        [("1.23457E+15,a,b,1\n", "rounded-ids"), ("t1,a,b,1\nt2,a,b,12", "unfinished-line")]
+    {
         let refused = submit_text(text, &[]).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(&format!("--allow {flag}")), "{}", refused.stderr);

@@ -124,7 +124,7 @@ async fn an_index_that_may_refuse_writes_stops_every_start_until_it_is_accepted(
         assert_eq!((told.code, missing(&told)), (Some(1), both.map(str::to_owned).to_vec()));
     }
     let said = refused_start(&world).await;
-    assert!(said.contains("--accept-index email_1"), "{said}");
+    assert!(said.contains("--accept-index=email_1"), "{said}");
     // One program alone may be told to accept it.
     let accepting = ["list", "--accept-index", "email_1,reference_1"];
     world.producer(&accepting).await.expect_success();

@@ -379,7 +379,7 @@ async fn a_ledger_may_do_without_keys_and_says_how_to_have_them() {
     let another = ["transfer", "a", "b", "1", "--id", "u", "--exclusive-key", "b-for-a"];
     let refused = world.producer(&another).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    let remedy = "  producer init --exclusive-keys on --apply";
+    let remedy = "  producer init --apply --exclusive-keys on";
     assert!(refused.stderr.lines().any(|line| line == remedy), "{refused:?}");
     let api = world.api(&[]).await;
     let body = json!({

@@ -41,7 +41,7 @@ async fn assert_settles(world: &World, paid: Document, advice: &str) {
 }
 
 /// The sentence why a transaction is parked.
-async fn parked(world: &World, id: &str) -> String {
+pub(super) async fn parked(world: &World, id: &str) -> String {
     let notes = world.store.database().collection::<Document>(mongo::NOTES);
     let mut sentence = None;
     wait_until(&format!("{id} is parked"), s(60), async || {

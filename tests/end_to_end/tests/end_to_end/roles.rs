@@ -7,12 +7,15 @@ use harness::world::{World, transfer};
 use lapin::options::{BasicConsumeOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
+use ledger::remedy::Remedy;
 use ledger::transaction::State;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::{Client, Database};
 use queue::{DEAD, WORK};
 use serde_json::{Value, json};
+
+use super::followed::follow;
 
 const UNAUTHORIZED: i32 = 13;
 
@@ -268,7 +271,18 @@ async fn roles_are_applied_again_and_printed_without_being_applied() {
         }],
     };
     world.store.database().run_command(more).await.expect("root may");
-    let again = world.producer(&["roles", "--apply"]).await.expect_success().stdout;
+    let less = doc! {
+        "revokePrivilegesFromRole": "tandem-auditor",
+        "privileges": [{
+            "resource": { "db": &world.name, "collection": "transactions" },
+            "actions": ["changeStream"],
+        }],
+    };
+    world.store.database().run_command(less).await.expect("root may");
+    let refused = guarded.producer("tandem-auditor", &["audit"]).await;
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    let again = follow(world, &refused.stderr, Remedy::Roles).await.expect_success().stdout;
+    guarded.producer("tandem-auditor", &["audit"]).await.expect_success();
     assert!(again.contains("is as it should be: tandem-auditor"), "{again}");
     guarded.assert_bounds("tandem-auditor").await;
     let printed = world.producer(&["roles"]).await.expect_success().stdout;

@@ -9,8 +9,9 @@ use input::files::{
     ACCOUNTS, Checked, Columns, Contents, Format, Identity, Input, Parsed, Schema, TRANSFERS,
     check, parse_account, parse_transfer,
 };
-use input::{Defaults, Kind, Record};
+use input::{Defaults, Record};
 use ledger::account::Account;
+use ledger::notation::Notation;
 use ledger::transaction::Body;
 
 /// A file is read in pieces. A value of JSON takes at least two bytes, and some hundred as
@@ -28,11 +29,11 @@ pub fn judge(format: Format, input: &[u8]) -> Result<Verdict, String> {
 }
 
 fn transfer(record: Record) -> Result<Parsed<Body>, String> {
-    parse_transfer(record, &Defaults { currency: None, kind: Kind::ByPoint })
+    parse_transfer(record, &Defaults::default())
 }
 
 fn account(record: Record) -> Result<Parsed<Account>, String> {
-    parse_account(record, Kind::ByPoint)
+    parse_account(record, &Notation::default())
 }
 
 fn rows<T: Contents>(

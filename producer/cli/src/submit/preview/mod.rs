@@ -12,6 +12,8 @@ use std::fmt;
 
 use client::Order;
 use input::files::{Checked, Total};
+use ledger::amount::Amount;
+use ledger::notation::{Form, Notation};
 use ledger::transaction::format_nanos;
 use serde::Serialize;
 
@@ -53,6 +55,8 @@ struct Sum {
     sum: String,
     smallest: String,
     largest: String,
+    /// The sum as a person reads it: with the places of its currency.
+    shown: String,
 }
 
 impl Preview {
@@ -78,20 +82,18 @@ impl Preview {
 pub async fn preview(context: &Context, args: &SubmitArgs) -> Result<Preview, Error> {
     let transfers = Transfers::open(context, args).await?;
     context.client.check_schema().await?;
-    let ids = context.client.ids();
-    let transfers = transfers.with_ids(context, ids).await?;
     let mut refused = Vec::new();
     let checked = transfers.checked();
     refused.extend(require_valid(checked, args.reading.skip_invalid, &context.console).err());
     refused.extend(require_sound(checked, &args.reading, &context.console).err());
-    refused.extend(require_expected(checked, &args.reading).err());
+    refused.extend(require_expected(checked, &args.reading, transfers.rules().notation()).err());
     refused.extend(known::refusal(context, &transfers, args).await?);
     let Looked { known, conflicts, accounts } = look(context, &transfers).await?;
     Ok(Preview {
         file: transfers.name().to_owned(),
         rows: checked.rows,
         invalid: checked.invalid,
-        totals: totals(checked),
+        totals: totals(checked, transfers.rules().notation()),
         refused: refused.iter().map(ToString::to_string).collect(),
         batch: transfers.batch().map(ToString::to_string),
         known,
@@ -100,13 +102,14 @@ pub async fn preview(context: &Context, args: &SubmitArgs) -> Result<Preview, Er
     })
 }
 
-fn totals(checked: &Checked) -> BTreeMap<String, Sum> {
+fn totals(checked: &Checked, notation: &Notation) -> BTreeMap<String, Sum> {
     let sum = |(currency, total): (&String, &Total)| {
+        let known = Some(currency.as_str()).filter(|currency| !currency.is_empty());
+        let sum = format_nanos(total.nanos);
+        let amount = Amount::from_nanos(total.nanos, notation.form == Form::MinorUnits);
+        let shown = amount.map_or_else(|| sum.clone(), |amount| notation.shown(amount, known));
         let (smallest, largest) = (total.smallest.to_string(), total.largest.to_string());
-        (
-            currency.clone(),
-            Sum { rows: total.rows, sum: format_nanos(total.nanos), smallest, largest },
-        )
+        (currency.clone(), Sum { rows: total.rows, sum, smallest, largest, shown })
     };
     checked.whole.totals().iter().map(sum).collect()
 }
@@ -146,9 +149,12 @@ impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} rows, {} of them invalid", self.file, self.rows, self.invalid)?;
         for (currency, sum) in &self.totals {
-            let Sum { rows, sum, smallest, largest } = sum;
+            let Sum { rows, sum, smallest, largest, shown } = sum;
             let currency = if currency.is_empty() { "no currency" } else { currency };
             write!(f, "\n{currency}: {sum} in {rows} rows, from {smallest} to {largest}")?;
+            if shown != sum {
+                write!(f, "; {shown} together")?;
+            }
         }
         if let Some(batch) = &self.batch {
             write!(f, "\nbatch: {batch}")?;

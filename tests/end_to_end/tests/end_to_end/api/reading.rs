@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use harness::api::Api;
 use harness::wait::s;
 use harness::world::World;
+use ledger::notation::Form;
+use mongo::Choice;
 use mongodb::bson::doc;
 use serde_json::{Value, json};
 
@@ -32,6 +34,7 @@ fn ids(page: &Value) -> Vec<String> {
 #[tokio::test]
 async fn an_account_is_created_once_and_shows_what_may_be_spent() {
     let world = World::new().await;
+    world.choose(Choice { amounts: Some(Form::Decimals), ..Choice::default() }).await;
     let api = world.api(&[]).await;
     let credit = json!({ "account": "credit", "balance": "-5.00", "floor": "-20.00",
         "currency": "EUR" });

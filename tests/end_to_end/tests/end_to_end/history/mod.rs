@@ -157,7 +157,7 @@ async fn history_is_a_choice_that_init_applies_and_nothing_else_needs() {
     world.producer(&["list"]).await.expect_success();
     let refused = world.producer(&["list", "--account", "a"]).await;
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("init --history on --apply"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("init --apply --history on"), "{}", refused.stderr);
 
     let told = init(&world, &["--history", "on"]).await;
     assert_eq!((told.code, missing(&told).len()), (Some(1), 5));

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use harness::laid_out::at;
 use harness::world::World;
+use ledger::notation::Form;
+use mongo::Choice;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::drawn::{Collection, Drawn};
@@ -30,6 +32,9 @@ impl Ledger {
     async fn new(seed: u64) -> Ledger {
         let mut drawn = Drawn::new(seed);
         let world = world_of(&drawn.to_toml()).await;
+        if drawn.decimals {
+            world.choose(Choice { amounts: Some(Form::Decimals), ..Choice::default() }).await;
+        }
         let kind = drawn.of_accounts.ids;
         let [a, b, frozen] = [(); 3].map(|()| drawn.id(kind));
         let mut accounts = Vec::new();
@@ -116,7 +121,6 @@ impl Ledger {
         let (id, _) = self.drawn.id(self.drawn.of_transactions.ids);
         let (a, b, value) = (self.a.0.clone(), self.b.0.clone(), value.to_string());
         let mut arguments = vec!["transfer", &a, &b, &value, "--id", &id];
-        arguments.extend(self.drawn.decimals.then_some("--decimal"));
         arguments.extend(flags);
         self.run(&arguments).await;
         id

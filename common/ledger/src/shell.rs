@@ -14,7 +14,8 @@ pub fn quoted(text: &str) -> String {
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
     }
-    format!("'{}'", text.replace('\'', r"'\''"))
+    // A backtick would end the command where it stands in a text.
+    format!("'{}'", text.replace('\'', r"'\''").replace('`', r#"'"$(printf '\140')"'"#))
 }
 
 /// A text with each of its commands on a line of its own.
@@ -72,7 +73,7 @@ mod tests {
             ("0190-a", "0190-a"),
             ("a b", "'a b'"),
             ("it's $HOME", r"'it'\''s $HOME'"),
-            ("a`b`", "'a`b`'"),
+            ("a`b", r#"'a'"$(printf '\140')"'b'"#),
             ("", "''"),
         ] {
             assert_eq!(quoted(text), expected);
