@@ -12,7 +12,6 @@ mod tls;
 mod topology;
 mod traces;
 
-use ledger::remedy::Remedy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use async_rs::util::RuntimeParts;
 use async_rs::{Runtime, Tokio};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
+use ledger::remedy::Remedy;
 
 pub use dead::{DeadLetter, DeadLetters, HeldLetter};
 pub use deliveries::deliveries_before;

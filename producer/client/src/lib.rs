@@ -34,7 +34,6 @@ mod files;
 mod group;
 mod history;
 mod hold;
-
 mod in_session;
 pub mod insert;
 mod keyed;

@@ -3,11 +3,11 @@
 //! Fails with a sentence on the page when a server goes away. A restarted server knows nothing of
 //! an earlier one, and the page says so.
 
-use ledger::remedy::Remedy;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use api::{Api, Code, Problem};
+use ledger::remedy::Remedy;
 use maud::{Markup, html};
 use serde_json::Value;
 

@@ -3,9 +3,10 @@
 //! Owns the sentences and the thresholds. Promises that each kind stands in the list at most once,
 //! the worst first, and that nothing is said of what is not known.
 
+use ledger::remedy::Remedy;
+
 use super::flow::Totals;
 use super::types::{Activity, HarmfulIndex, Overview, Problem, Severity, Worker};
-use ledger::remedy::Remedy;
 
 /// As the alert `TandemOldestTransactionIsOld`.
 const OLD_MS: u64 = 120_000;

@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("input", &["client", "ledger"]),
     ("audit", &["client", "layout", "ledger", "mongo"]),
     ("adopt", &["client", "layout", "ledger", "mongo"]),
-    ("overview", &["client", "ledger", "mongo", "queue", "settings"]),
+    ("overview", &["client", "ledger", "mongo", "queue"]),
     (
         "api",
         &[
