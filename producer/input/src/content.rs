@@ -173,7 +173,7 @@ mod tests {
         for (one, other) in [
             (
                 r#"{"source":"a","destination":"b","value":"12.5"}"#,
-                r#"{"currency":"EUR","value":"12.500","destination":"b","source":"a"}"#,
+                r#"{"currency":"EUR","value":"12.50","destination":"b","source":"a"}"#,
             ),
             (
                 r#"{"source":"a","destination":"b","value":5}"#,
