@@ -70,7 +70,7 @@ the file was saved again or by mistake, are refused. A row whose content was cha
 one. To pay the same rows once more on purpose, use another name, and --allow repeated-content. A
 refused transfer (canceled) is a result, not a failure; a known row that was refused stays so.
 
-Amounts have the one form of the ledger (`producer init --amounts`): whole minor units, where 1250 is
+Amounts have the one form of the ledger (`producer init` tells it): whole minor units, where 1250 is
 12.50 EUR and 12.50 is refused, or decimals, where 1250 is 1250.00 EUR.
 
 A file is refused, before anything is written, if ids or accounts look like rounded numbers
