@@ -145,16 +145,23 @@ impl Notation {
         }
         let code = currency.trim().to_uppercase();
         let code = Currency::from_code(&code)?.code();
-        let problem = match currency == code {
-            true => return None,
-            false => format!(
+        (currency != code).then(|| {
+            format!(
                 "{:?} looks like {code} and is another currency; write {code}, or tell the ledger \
                  of a currency of your own with {}",
                 echo(currency),
                 Remedy::Currency(currency)
-            ),
-        };
-        Some(problem)
+            )
+        })
+    }
+
+    /// A currency and its places, if both are known.
+    fn known<'a>(&self, currency: Option<&'a str>) -> Option<(&'a str, u32)> {
+        currency.and_then(|currency| Some((currency, self.places(currency)?)))
+    }
+
+    fn too_many_places(&self, value: String, (currency, places): (&str, u32)) -> NotationError {
+        NotationError::Places { value, currency: currency.to_owned(), places, form: self.form }
     }
 
     /// Reads an amount as somebody has written it.
@@ -192,12 +199,10 @@ impl Notation {
     /// Checks the places of a text: three of them, as in 1.250 EUR, may be thousands.
     fn check_written(&self, text: &str, currency: Option<&str>) -> Result<(), NotationError> {
         let written = text.split_once('.').map_or(0, |(_, places)| places.len());
-        let known = currency.and_then(|currency| Some((currency, self.places(currency)?)));
-        match known {
+        match self.known(currency) {
             // A whole decimal is written with one zero, whatever its currency.
-            Some((currency, places)) if written > places.max(1) as usize => {
-                let (value, currency) = (echo(text).into_owned(), currency.to_owned());
-                Err(NotationError::Places { value, currency, places, form: self.form })
+            Some(known) if written > known.1.max(1) as usize => {
+                Err(self.too_many_places(echo(text).into_owned(), known))
             }
             Some(_) | None => Ok(()),
         }
@@ -246,8 +251,7 @@ impl Notation {
         match self.form {
             Form::Decimals => Ok(()),
             Form::MinorUnits => {
-                let places = currency.and_then(|currency| Some((currency, self.places(currency)?)));
-                let remedy = in_minor_units(decimal, places);
+                let remedy = in_minor_units(decimal, self.known(currency));
                 Err(NotationError::Point { value: amount.to_string(), remedy })
             }
         }
@@ -263,11 +267,9 @@ impl Notation {
         currency: Option<&str>,
     ) -> Result<(), NotationError> {
         let Amount::Decimal(decimal) = amount else { return Ok(()) };
-        let Some(currency) = currency else { return Ok(()) };
-        match self.places(currency) {
-            Some(places) if decimal.normalize().scale() > places => {
-                let (value, currency) = (amount.to_string(), currency.to_owned());
-                Err(NotationError::Places { value, currency, places, form: self.form })
+        match self.known(currency) {
+            Some(known) if decimal.normalize().scale() > known.1 => {
+                Err(self.too_many_places(amount.to_string(), known))
             }
             Some(_) | None => Ok(()),
         }

@@ -95,7 +95,7 @@ impl From<Entry> for Booked {
 
 /// `POST /v1/accounts`
 pub async fn create(call: Call) -> Result<Answer, Problem> {
-    let account = account(&call, call.api.client.rules().notation())?;
+    let account = account(&call, &call.api.client.store().notation())?;
     let id = account.id.clone();
     let address = format!("/v1/accounts/{}", uri::segment(&id));
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);

@@ -70,18 +70,18 @@ impl Gate {
     pub fn take(&self, count: usize, now: Instant) -> Result<Taken, Problem> {
         let mut state = self.state();
         let full = |why: String| Err(Problem::new(Code::Unavailable, why));
-        match &state.closed {
-            Some((until, Closed::Full(why))) if now < *until => full(why.clone()),
-            Some((until, Closed::Away(why))) if now < *until => {
+        match state.closed(now) {
+            None => Ok(Taken::Whole),
+            Some(Closed::Full(why)) => full(why.clone()),
+            Some(Closed::Away(why)) => {
                 let inserted = state.inserted.saturating_add(count as u64);
                 if inserted > self.most {
-                    let (why, waiting) = (why.clone(), state.inserted);
+                    let waiting = state.inserted;
                     return full(format!("{why}; {waiting} transactions wait for it already"));
                 }
                 state.inserted = inserted;
                 Ok(Taken::InsertedOnly)
             }
-            Some(_) | None => Ok(Taken::Whole),
         }
     }
 
@@ -96,24 +96,20 @@ impl Gate {
     /// # Errors
     /// While it is.
     pub fn needs_broker(&self, now: Instant) -> Result<(), Problem> {
-        match &self.state().closed {
-            Some((until, Closed::Away(why))) if now < *until => {
-                Err(Problem::new(Code::Unavailable, why.clone()))
-            }
-            Some(_) | None => Ok(()),
+        match self.state().closed(now) {
+            Some(Closed::Away(why)) => Err(Problem::new(Code::Unavailable, why.clone())),
+            Some(Closed::Full(_)) | None => Ok(()),
         }
     }
 
-    /// A publication has failed, or has succeeded. What fails while the broker is known to be away
-    /// says nothing new.
+    /// A publication has failed, or there is nothing that was not published. While it is known how
+    /// the broker is, neither says anything new: what needs no publication goes on without it.
     pub fn published(&self, failure: Option<String>, now: Instant) {
         let mut state = self.state();
         match failure {
+            _ if state.closed(now).is_some() => {}
             None => state.inserted = 0,
-            Some(why) if !matches!(&state.closed, Some((until, _)) if now < *until) => {
-                state.close(Closed::Away(why), now);
-            }
-            Some(_) => {}
+            Some(why) => state.close(Closed::Away(why), now),
         }
     }
 
@@ -128,7 +124,7 @@ impl Gate {
             }
             // What a submission has found out counts for the whole while: a broker that blocks
             // publishers still says how many messages wait.
-            Ok(_) if matches!(&state.closed, Some((until, _)) if now >= *until) => {
+            Ok(_) if state.closed.is_some() && state.closed(now).is_none() => {
                 tracing::info!("submissions are taken and published again");
                 state.closed = None;
             }
@@ -139,6 +135,11 @@ impl Gate {
 }
 
 impl State {
+    /// Why it is closed at this moment.
+    fn closed(&self, now: Instant) -> Option<&Closed> {
+        self.closed.as_ref().filter(|(until, _)| now < *until).map(|(_, why)| why)
+    }
+
     /// Closes for a while. Whoever comes first after that finds out whether it works again.
     fn close(&mut self, closed: Closed, now: Instant) {
         if self.closed.is_none() {
@@ -181,6 +182,8 @@ mod tests {
         let refused = gate.take(2, now).expect_err("there is room for one");
         assert!(refused.detail.contains("gone; 2 transactions wait"), "{}", refused.detail);
         assert_eq!(gate.take(1, now).ok(), Some(Taken::InsertedOnly));
+        gate.published(None, now);
+        assert!(gate.take(1, now).is_err(), "what needed no publication does not let more in");
         assert!(gate.needs_broker(now).is_err());
         let later = now + AWAY;
         assert_eq!(gate.take(1, later).ok(), Some(Taken::Whole), "the first one finds out");

@@ -18,7 +18,7 @@ use super::submissions::{REPLAYED, stands};
 /// `POST /v1/transactions/{id}/confirm`
 pub async fn confirm(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
-    let capture = capture(&call, call.api.client.rules().notation())?;
+    let capture = capture(&call, &call.api.client.store().notation())?;
     let decided = call.api.client.confirm(id, &capture).await?;
     answer(&call, decided, wait).await
 }

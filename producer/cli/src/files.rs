@@ -193,10 +193,6 @@ pub fn require_valid(
     for problem in &checked.problems {
         console.note(problem.to_string());
     }
-    // Both lines are named, also where the bad one is refused anyway.
-    let doubts = checked.whole.doubts();
-    let mixed = doubts.iter().filter(|doubt| matches!(doubt, Doubt::MixedAmounts { .. }));
-    mixed.for_each(|doubt| console.note(doubt.to_string()));
     let shown = checked.problems.len() as u64;
     if checked.invalid > shown {
         console.note(format!("… and {} more", checked.invalid - shown));
@@ -204,6 +200,10 @@ pub fn require_valid(
     if checked.invalid == 0 || skip_invalid {
         return Ok(());
     }
+    // The line that counts as minor units is named, too, since the bad one refuses the file already.
+    let doubts = checked.whole.doubts();
+    let mixed = doubts.iter().filter(|doubt| matches!(doubt, Doubt::MixedAmounts { .. }));
+    mixed.for_each(|doubt| console.note(doubt.to_string()));
     Err(Error::BadInput(format!(
         "{} of {} rows are invalid; nothing was written. Correct them, or leave them out with\n  \
          --skip-invalid",

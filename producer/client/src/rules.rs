@@ -1,10 +1,10 @@
 //! What a ledger's settings and its schema ask of a submission or an account: ids of one kind,
 //! amounts in one form with the places of their currency, and the currency of what names none.
 //!
-//! Owns these checks, and the ids that Tandem makes. Promises that such an id is made from a text alone, so that whoever makes it again
-//! makes the same one: a text is its own id; an `ObjectId` is the beginning of the text's SHA-256.
-//! Whole numbers are the owner's, and only reversals get some, below zero. Fails with
-//! [`Error::Invalid`], which names the field.
+//! Owns these checks, and the ids that Tandem makes. Promises that such an id is made from a text
+//! alone, so that whoever makes it again makes the same one: a text is its own id; an `ObjectId` is
+//! the beginning of the text's SHA-256. Whole numbers are the owner's, and only reversals get some,
+//! below zero. Fails with [`Error::Invalid`], which names the field.
 
 use std::sync::Arc;
 

@@ -41,8 +41,8 @@ impl Client {
     /// Doing it again changes nothing.
     ///
     /// # Errors
-    /// When the places are known and others, accounts have the currency already, or the server
-    /// stays away or refuses.
+    /// When the places are known and others, an account in it holds an amount with more, or the
+    /// server stays away or refuses.
     pub async fn remember_currency(&self, code: &str, places: u32) -> Result<(), Error> {
         self.insist(|| self.store().remember_currency(code, places)).await
     }

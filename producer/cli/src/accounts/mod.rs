@@ -190,9 +190,9 @@ pub async fn create(
     let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];
     context.advice.set(REPEAT_OPENING);
     context.client.ensure_schema().await?;
-    let rules = context.client.rules();
+    let notation = context.client.store().notation();
     let account = Record::from_cells(&header, cells)
-        .and_then(|record| parse_account(record, rules.notation()))
+        .and_then(|record| parse_account(record, &notation))
         .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
     let mut opened = context.client.create_accounts(&[account]).await?;
     match opened.remove(0)? {

@@ -127,7 +127,7 @@ pub async fn confirm(
     context.advice.set("run the same command again: a hold is confirmed once");
     context.client.ensure_schema().await?;
     let id = args.id.as_deref().unwrap_or_default();
-    let capture = capture(args, context.client.rules().notation())?;
+    let capture = capture(args, &context.client.store().notation())?;
     let decided = context.client.confirm(id, &capture).await.map_err(refused)?;
     let captured = in_words(&decided.captured);
     let words = if decided.known { "is already confirmed, captured" } else { "captured" };

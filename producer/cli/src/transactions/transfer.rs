@@ -62,7 +62,7 @@ pub async fn transfer(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     context.client.ensure_schema().await?;
-    let body = body(args, context.client.rules().notation())?;
+    let body = body(args, &context.client.store().notation())?;
     let id = match &args.id {
         Some(id) => id.clone(),
         None => context.client.rules().made(uuid::Uuid::now_v7().to_string())?,

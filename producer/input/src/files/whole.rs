@@ -1,10 +1,9 @@
 //! What a file says as a whole: how much it moves, and what makes it doubtful although each of its
 //! rows is valid.
 //!
-//! Owns the signs of a file that was damaged on its way: a spreadsheet has rounded long
-//! numbers, or the end of the file is missing. Promises bounded
-//! memory: sums of at most [`CURRENCIES_MAX`] currencies, and the first example of each doubt. Never
-//! fails.
+//! Owns the signs of a file that was damaged on its way: a spreadsheet has dropped ".00" from some
+//! amounts, or has rounded long numbers, or the end of the file is missing. Promises bounded memory:
+//! sums of at most [`CURRENCIES_MAX`] currencies, and the first example of each doubt. Never fails.
 
 use std::collections::BTreeMap;
 use std::fmt;
