@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod export;
+pub mod pages;
 mod parent;
 
 use std::borrow::Cow;

@@ -43,6 +43,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use client::{Client, Error};
+use observe::pages::{self, Pages, StatusCode};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -109,7 +110,7 @@ pub mod limits {
     pub use super::overview::VIEWERS_MAX;
     pub use super::received::WAIT_MAX_S;
     pub use super::requests::IDS_BYTES_MAX as KEYED_IDS_BYTES_MAX;
-    pub use super::server::HEAD_BYTES_MAX;
+    pub use super::server::{DRAIN_LIMIT, HEAD_BYTES_MAX};
     pub use super::view::MARKS_MAX;
 }
 
@@ -153,9 +154,14 @@ impl Api {
         })
     }
 
-    /// Serves the operations, and these pages beside them, until it is told to stop, and until what
-    /// was accepted then is answered.
-    pub async fn serve(self: Arc<Self>, pages: Router<Arc<Api>>, listener: TcpListener) {
+    /// Serves the operations, and these pages for people beside them, until it is told to stop, and
+    /// until what was accepted then is answered. Probes and Prometheus have a listener of their own.
+    pub async fn serve(
+        self: Arc<Self>,
+        pages: Router<Arc<Api>>,
+        listener: TcpListener,
+        probes: Option<TcpListener>,
+    ) {
         let (api, stop) = (self, CancellationToken::new());
         let beside = TaskTracker::new();
         let client = api.client.clone();
@@ -164,6 +170,10 @@ impl Api {
         beside.spawn(reload(api.clone(), stop.clone()));
         let (looking, until) = (api.clone(), stop.clone());
         beside.spawn(async move { looking.viewing.sampler.run(until).await });
+        if let Some(probes) = probes {
+            let probed = pages::serve(probes, api.clone());
+            beside.spawn(stop.clone().run_until_cancelled_owned(probed));
+        }
         server::serve(api.clone(), pages, listener, api.stop.clone()).await;
         stop.cancel();
         beside.close();
@@ -196,6 +206,21 @@ impl Api {
     /// Whom it knows.
     pub fn tokens(&self) -> Arc<Tokens> {
         self.tokens.read().expect("no holder panics").clone()
+    }
+}
+
+/// The readiness is that of this process alone: while a server is away, all replicas are as far from
+/// it, and an answer that says so helps more than none.
+impl Pages for Api {
+    fn ready(&self) -> (StatusCode, String) {
+        match self.stop.is_cancelled() {
+            true => (StatusCode::SERVICE_UNAVAILABLE, "this server is about to end\n".to_owned()),
+            false => (StatusCode::OK, "ok\n".to_owned()),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.page(self.gate.takes(Instant::now()))
     }
 }
 

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::dispatch::{dispatch, refuse};
 use super::operation::Operation;
 use super::problem::{Code, Problem};
+use super::received::WAIT_MAX_S;
 use super::stream::Stream;
 use super::{Api, routes};
 
@@ -27,8 +28,8 @@ use super::{Api, routes};
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// The most bytes that a connection reads ahead, or keeps to be written.
 const BUFFER_BYTES_MAX: usize = 128 << 10;
-/// How long a stop waits for what was accepted.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// How long a stop waits for what was accepted: longer than a request may wait for its outcome.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(WAIT_MAX_S as u64 + 10);
 /// How long to wait when the system has no more descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 

@@ -1,15 +1,18 @@
 //! `serve`: the HTTP API; and `token`: what a caller of it needs.
 
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::tokens::{Scope, make};
 use api::{Api, Settings};
 use clap::{Args, ValueEnum};
+use observe::pages;
 use tokio::net::TcpListener;
 
 use crate::context::Context;
@@ -17,12 +20,14 @@ use crate::exit::{Error, Exit};
 
 pub(crate) const HELP: &str = "\
 Without --tokens it listens only on this machine's own address, and whoever reaches that may do
-everything. The page at / says what it offers, /v1/openapi.json says it to programs. It ends on SIGTERM
-when what it has accepted is answered, and reads the file of tokens again on SIGHUP.
+everything. At / is the console for people, /v1 explains every operation, and /v1/openapi.json says it
+to programs. It ends on SIGTERM when what it has accepted is answered, 70 seconds later at most, and
+reads the file of tokens again on SIGHUP.
 
 Examples:
   producer serve
   producer token shop --scope read,submit >>tokens    prints the token itself on standard error
+  producer token ops --scope operate --token-file ops.token >>tokens
   producer serve --listen 0.0.0.0:8080 --tokens tokens";
 
 /// How to serve.
@@ -31,6 +36,9 @@ pub struct ServeArgs {
     /// The address and port to listen on
     #[arg(long, env = "TANDEM_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Address of /metrics, /healthz and /readyz, which need no token there; `off` for none
+    #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9463")]
+    http: String,
     /// The file of the tokens, a line for each: NAME SCOPES SHA256
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
     tokens: Option<PathBuf>,
@@ -67,6 +75,10 @@ pub struct TokenArgs {
     /// What it may be used for
     #[arg(long, value_enum, ignore_case = true, value_delimiter = ',', required = true)]
     scope: Vec<ScopeFlag>,
+    /// Write the token itself to this new file, which only its owner can read, and not to standard
+    /// error, which may be a log
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
 /// What a token may be used for.
@@ -126,13 +138,18 @@ pub async fn serve(
     let stop = context.advice.ends_by_itself();
     let settings = args.settings(context.client.config().give_up_after);
     let api = Api::new(context.client.clone(), settings, stop).map_err(Error::BadInput)?;
+    let probes = pages::listen(&args.http).await;
+    let probes = probes.map_err(|error| {
+        let http = &args.http;
+        Error::Failed(format!("--http {http}: {error}; choose another address, or `off`"))
+    })?;
     context.client.ensure_schema().await?;
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| Error::Failed(format!("{}: {error}", args.listen)))?;
     let address = listener.local_addr().map_err(|error| Error::Failed(error.to_string()))?;
     writeln!(out, "listening on http://{address}").map_err(Error::output)?;
     out.flush().map_err(Error::output)?;
-    Arc::new(api).serve(producer_console::router(), listener).await;
+    Arc::new(api).serve(producer_console::router(), listener, probes).await;
     Ok(Exit::Ok)
 }
 
@@ -156,7 +173,22 @@ pub fn token(
     random[16..].copy_from_slice(other.as_bytes());
     let scopes: Vec<Scope> = args.scope.iter().copied().map(Scope::from).collect();
     let (token, line) = make(&args.name, &scopes, random);
+    // First: a line whose token nobody has is of no use.
+    if let Some(path) = &args.token_file {
+        keep(path, &token)
+            .map_err(|error| Error::BadInput(format!("{}: {error}", path.display())))?;
+    }
     writeln!(out, "{line}").map_err(Error::output)?;
-    context.console.note(format!("the token, which is shown only now:\n  {token}"));
+    match &args.token_file {
+        Some(path) => context.console.note(format!("the token is in {}", path.display())),
+        None => context.console.note(format!("the token, which is shown only now:\n  {token}")),
+    }
     Ok(Exit::Ok)
+}
+
+/// Writes a secret to a new file that nobody else can read.
+fn keep(path: &Path, secret: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{secret}")?;
+    file.sync_all()
 }

@@ -28,6 +28,14 @@ pub struct Rules {
     notation: Arc<Notation>,
 }
 
+/// What a ledger asks for that writes amounts in this way, without a currency of its own; its ids are
+/// texts.
+impl From<Notation> for Rules {
+    fn from(notation: Notation) -> Rules {
+        Rules { notation: Arc::new(notation), ..Rules::default() }
+    }
+}
+
 impl Client {
     /// What the ledger asks for, as far as it was looked at: as long as it was not, ids are texts and
     /// amounts are minor units.

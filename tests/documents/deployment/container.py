@@ -9,7 +9,7 @@ import shlex
 import jsonschema
 import yaml
 
-from .programs import check_command, check_environment, reached
+from .programs import check_command, check_environment, drain, reached
 from .report import DEPLOY, ROOT, TOOLS, conclude, expect, run, seconds, settings
 
 # Only a file of that package is wanted: what it imports is not installed.
@@ -52,6 +52,7 @@ def check_dockerfile(known):
     expect(copied, f"Dockerfile: {health} is not copied into the image")
     ports = {
         reached("Dockerfile", "TANDEM_HTTP", image["ENV"], known, "worker"),
+        reached("Dockerfile", "TANDEM_HTTP", image["ENV"], known, "producer serve"),
         reached("Dockerfile", "TANDEM_LISTEN", image["ENV"], known, "producer serve"),
     }
     exposed = {int(port) for port in image["EXPOSE"].split()}
@@ -101,16 +102,17 @@ def check_our_service(where, service, known, image):
     check_command(where, service["command"], known)
     expect(service.get("read_only") is True, f"{where}: its file system can be written to")
     environment = {**image, **service["environment"]}
-    if service["command"] == ["worker"]:
-        drain = environment.get("TANDEM_DRAIN_MS", known["worker"]["variables"]["TANDEM_DRAIN_MS"])
-        grace = seconds(service.get("stop_grace_period", "10s"))
-        expect(grace > int(drain) / 1000, f"{where}: killed after {grace} s, drains for {drain} ms")
+    for program in ("worker", "producer serve"):
+        if " ".join(service["command"]).startswith(program):
+            drains = drain(program, environment, known)
+            grace = seconds(service.get("stop_grace_period", "10s"))
+            expect(grace > drains, f"{where}: killed after {grace} s, drains for {drains} s")
 
 
 def check_scraping(services, image):
-    """Prometheus asks for services that are there, on ports that our programs listen on."""
+    """Prometheus asks for services that are there, where our programs ask for no token."""
     config = yaml.safe_load((DEPLOY / "compose/prometheus.yml").read_text())
-    ours = {"worker": image["TANDEM_HTTP"], "api": image["TANDEM_LISTEN"]}
+    ours = {"worker": image["TANDEM_HTTP"], "api": image["TANDEM_HTTP"]}
     for job in config["scrape_configs"]:
         for found in job.get("dns_sd_configs", []):
             for name in found["names"]:

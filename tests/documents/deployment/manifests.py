@@ -4,7 +4,7 @@ import jsonschema
 import kubernetes_validate
 from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
 
-from .programs import check_command, check_environment, reached
+from .programs import check_command, check_environment, drain, reached
 from .report import DEPLOY, TOOLS, conclude, documents, expect, run, settings
 
 VERSION = "1.34.0"
@@ -81,17 +81,19 @@ def check_workload(overlay, deployment, known):
     pod, labels = template["spec"], template["metadata"]["labels"]
     container, words, environment = check_container(overlay, where, pod, known)
     program = " ".join(words[:2] if words[0] == "producer" else words[:1])
-    variable = "TANDEM_LISTEN" if program == "producer serve" else "TANDEM_HTTP"
-    port = reached(where, variable, environment, known, program)
+    port = reached(where, "TANDEM_HTTP", environment, known, program)
+    ports = {port}
+    if program == "producer serve":
+        ports.add(reached(where, "TANDEM_LISTEN", environment, known, program))
     named = {one["name"]: one["containerPort"] for one in container["ports"]}
     for probe in ("livenessProbe", "readinessProbe"):
         asked = container[probe]["httpGet"]["port"]
         expect(named.get(asked, asked) == port, f"{where}: {probe} asks {asked}, it listens on {port}")
     scraped = template["metadata"]["annotations"]["prometheus.io/port"]
     expect(scraped == str(port), f"{where}: it is scraped on {scraped}, and listens on {port}")
-    drain = int(environment.get("TANDEM_DRAIN_MS", known["worker"]["variables"]["TANDEM_DRAIN_MS"]))
+    drains = drain(program, environment, known)
     grace = pod.get("terminationGracePeriodSeconds", 30)
-    expect(grace >= drain / 1000 + 10, f"{where}: killed after {grace} s, drains for {drain} ms")
+    expect(grace >= drains + 10, f"{where}: killed after {grace} s, drains for {drains} s")
     expect(is_of(deployment["spec"]["selector"]["matchLabels"], labels), f"{where}: no pod is its own")
     for spread in pod["topologySpreadConstraints"]:
         selector = spread["labelSelector"]["matchLabels"]
@@ -99,7 +101,7 @@ def check_workload(overlay, deployment, known):
     budgets = overlay.of("PodDisruptionBudget").values()
     kept = [one for one in budgets if is_of(one["spec"]["selector"]["matchLabels"], labels)]
     expect(len(kept) == 1, f"{where}: {len(kept)} disruption budgets")
-    check_reached(overlay, where, labels, port)
+    check_reached(overlay, where, labels, ports)
 
 
 def check_container(overlay, where, pod, known):
@@ -141,18 +143,18 @@ def check_job(overlay, cron, known):
     expect(any("egress" in one["spec"] for one in let_out), f"{where}: no policy lets it out")
 
 
-def check_reached(overlay, where, labels, port):
-    """A NetworkPolicy lets its port in, and Services of it lead there."""
+def check_reached(overlay, where, labels, ports):
+    """NetworkPolicies let its ports in, and Services of it lead there."""
     allowed = set()
     for policy in overlay.of("NetworkPolicy").values():
         if is_of(policy["spec"]["podSelector"]["matchLabels"], labels):
             rules = policy["spec"].get("ingress", [])
             allowed |= {one["port"] for rule in rules for one in rule["ports"]}
-    expect(allowed == {port}, f"{where}: policies let {allowed} in, it listens on {port}")
+    expect(allowed == ports, f"{where}: policies let {allowed} in, it listens on {ports}")
     for name, service in overlay.of("Service").items():
         if is_of(service["spec"]["selector"], labels):
             targets = {one["targetPort"] for one in service["spec"]["ports"]}
-            expect(targets <= {"http", port}, f"{where}: the Service {name} leads to {targets}")
+            expect(targets <= {"http"} | ports, f"{where}: the Service {name} leads to {targets}")
 
 
 def check_scaling(overlay):

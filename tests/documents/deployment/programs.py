@@ -48,6 +48,14 @@ def check_script(where, script, settings):
         check_command(where, shlex.split(call), settings)
 
 
+def drain(program, environment, settings):
+    """For how many seconds a program goes on after it was told to stop."""
+    known = settings[program]
+    if "drain" in known:
+        return known["drain"]
+    return int(environment.get("TANDEM_DRAIN_MS", known["variables"]["TANDEM_DRAIN_MS"])) / 1000
+
+
 def port_of(address):
     """The port of an address, and whether other machines reach it."""
     host, _, port = address.rpartition(":")

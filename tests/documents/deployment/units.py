@@ -5,7 +5,7 @@ import re
 import shlex
 import tempfile
 
-from .programs import check_command, check_environment
+from .programs import check_command, check_environment, drain
 from .report import DEPLOY, conclude, expect, problems, run, seconds, settings
 
 # Tenths of what `systemd-analyze security` calls the exposure: 10 is the worst.
@@ -24,10 +24,11 @@ def check_unit(path, known):
         # A specifier stands for one word or a part of one.
         check_command(path.name, shlex.split(command), known)
     expect("/usr/local/bin/" in text, f"{path.name}: it starts no program of ours")
-    if "/worker " in text:
-        drain = int(known["worker"]["variables"]["TANDEM_DRAIN_MS"]) / 1000
-        limit = seconds(values(text, "TimeoutStopSec")[0])
-        expect(limit > drain, f"{path.name}: killed after {limit} s, drains for {drain} s")
+    for program in ("worker", "producer serve"):
+        if f"/{program} " in text:
+            drains = drain(program, {}, known)
+            limit = seconds(values(text, "TimeoutStopSec")[0])
+            expect(limit > drains, f"{path.name}: killed after {limit} s, drains for {drains} s")
     with tempfile.TemporaryDirectory() as scratch:
         there = pathlib.Path(scratch) / path.name
         there.write_text(re.sub(r"/usr/local/bin/\w+", "/bin/true", text))

@@ -10,7 +10,8 @@ use api::limits as p;
 use input::files::SHOWN_MAX;
 use ledger::amount::Amount;
 use ledger::limits as l;
-use worker::{decide, health};
+use observe::pages;
+use worker::decide;
 
 use super::settings;
 
@@ -470,21 +471,21 @@ fn workers() -> Vec<Limit> {
         ),
         limit(
             "connections to `/metrics`, `/healthz` and `/readyz`",
-            health::CONNECTIONS_MAX,
+            pages::CONNECTIONS_MAX,
             "CONNECTIONS_MAX",
             "further ones wait",
             "connections_to_a_worker_s_pages_are_few_and_short",
         ),
         limit(
             "how long one of these may last",
-            seconds(health::CONNECTION_LIMIT),
+            seconds(pages::CONNECTION_LIMIT),
             "CONNECTION_LIMIT",
             "cut off",
             "connections_to_a_worker_s_pages_are_few_and_short",
         ),
         limit(
             "the head of a request for one of these",
-            bytes(health::HEAD_BYTES_MAX),
+            bytes(pages::HEAD_BYTES_MAX),
             "HEAD_BYTES_MAX",
             "431, and cut off",
             "",

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::configuration::{commands, is_switch, worker};
 
 /// The flags and variables of each command: `{"producer serve": {"flags": {"--listen": true},
-/// "variables": {"TANDEM_LISTEN": "127.0.0.1:8080"}}}`. A flag is `true` if it takes a value.
+/// "variables": {"TANDEM_LISTEN": "127.0.0.1:8080"}, "drain": 70}}`. A flag is `true` if it takes a
+/// value; `drain` is for how many seconds a server goes on after it was told to stop, if no variable
+/// says it.
 #[must_use]
 pub fn settings() -> Value {
     let mut producer = Cli::command();
@@ -19,6 +21,8 @@ pub fn settings() -> Value {
         let name = command.get_bin_name().unwrap_or(command.get_name());
         all.insert(name.to_owned(), understood(command, &[&producer]));
     }
+    let serve = all.get_mut("producer serve").expect("there is such a command");
+    serve["drain"] = json!(api::limits::DRAIN_LIMIT.as_secs());
     json!(all)
 }
 

@@ -1,6 +1,7 @@
 //! Transfers and accounts as a careful program writes them, before they are spoiled.
 
 use ledger::limits::NAME_BYTES_MAX;
+use ledger::notation::{Form, Notation};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -36,6 +37,19 @@ fn account(at: usize) -> String {
     format!("account-{at}")
 }
 
+/// How a ledger takes amounts to which an input belongs: as decimals, if the input has amounts
+/// that [`transactions`] writes as decimals.
+pub fn notation(input: &[u8]) -> Notation {
+    let form = match input.windows(DECIMALS.len()).any(|part| part == DECIMALS.as_bytes()) {
+        true => Form::Decimals,
+        false => Form::MinorUnits,
+    };
+    Notation { form, ..Notation::default() }
+}
+
+/// How an amount of [`transactions`] ends that is a decimal.
+const DECIMALS: &str = ".50";
+
 /// Transactions whose legs sum to zero: of minor units, or of decimals.
 pub fn transactions() -> impl Strategy<Value = Given> + Clone {
     let amounts = prop_oneof![
@@ -47,7 +61,7 @@ pub fn transactions() -> impl Strategy<Value = Given> + Clone {
     let id = proptest::option::weighted(0.7, names());
     (id, amounts, any::<bool>(), currency).prop_map(|(id, amounts, is_decimal, currency)| {
         let write = |amount: i128| match is_decimal {
-            true => format!("{amount}.50"),
+            true => format!("{amount}{DECIMALS}"),
             false => amount.to_string(),
         };
         // With half a unit more on each leg, only two of them still sum to zero.

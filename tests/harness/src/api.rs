@@ -23,6 +23,8 @@ pub struct Api {
     process: Process,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where probes and Prometheus find its pages.
+    pub probes: SocketAddr,
     authorization: Option<String>,
 }
 
@@ -54,11 +56,11 @@ impl World {
     /// # Panics
     /// As [`World::api`].
     pub async fn api_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Api {
-        let address = free_address();
-        let listen = address.to_string();
-        let arguments = [&["serve", "--listen", listen.as_str()], arguments].concat();
-        let process = self.spawn_producer(&arguments, env);
-        let mut api = Api { process, address, authorization: None };
+        let (address, probes) = (free_address(), free_address());
+        let (listen, http) = (address.to_string(), probes.to_string());
+        let serve = ["serve", "--listen", listen.as_str(), "--http", http.as_str()];
+        let process = self.spawn_producer(&[&serve, arguments].concat(), env);
+        let mut api = Api { process, address, probes, authorization: None };
         wait_until("the API answers", s(60), async || {
             assert!(api.exited().is_none(), "it has ended by itself");
             http::get(address, "/healthz").await.is_some_and(|answer| answer.status == 200)

@@ -156,7 +156,8 @@ impl World {
         self.directory().join(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// The environment variables of the programs.
+    /// The environment variables of the programs. A server of the API has no address for probes:
+    /// tests run side by side, and its default is one for all.
     #[must_use]
     pub fn env(&self) -> BTreeMap<String, String> {
         let env = [
@@ -164,6 +165,7 @@ impl World {
             ("TANDEM_DATABASE", &self.name),
             ("TANDEM_AMQP_URL", &self.servers.amqp_url),
             ("TANDEM_QUEUE_PREFIX", &self.name),
+            ("TANDEM_HTTP", &"off".to_owned()),
         ];
         env.map(|(name, value)| (name.to_owned(), value.clone())).into()
     }

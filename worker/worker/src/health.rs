@@ -1,24 +1,17 @@
 //! Health: whether broker and database are there, as `/readyz` and the metrics tell.
 //!
-//! Owns the three pages. `/healthz` says that the process lives, `/readyz` that it can work.
+//! Owns what the pages of a worker say: `/readyz` that it can work, `/metrics` how it does.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::get;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use ledger::ServerMs;
 use mongo::{MongoOutbox, Store};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use observe::pages::{Pages, StatusCode};
 use tokio_util::sync::CancellationToken;
 
-use crate::components::{Component, PartEnd, pause};
+use crate::components::{Component, pause};
 use crate::metrics::{Metrics, Server};
 use crate::turn::Turn;
 
@@ -27,18 +20,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How often a worker looks that stands by.
 const LOOK_EVERY_IN_STANDBY: Duration = Duration::from_secs(6);
-
-/// The most connections to the pages.
-pub const CONNECTIONS_MAX: usize = 64;
-
-/// How long a connection to the pages may last, from its first byte to its last.
-pub const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-
-/// The largest head of a request for a page, in bytes.
-pub const HEAD_BYTES_MAX: usize = 8 << 10;
-
-/// How long to wait when the system has no more descriptors.
-const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// In one of so many looks of all workers together one asks for what is not final: the server goes
 /// through all that is in flight for it, and each further worker has more in flight.
@@ -118,35 +99,19 @@ impl Health {
     }
 }
 
-/// Serves the pages until the process ends. Further connections than [`CONNECTIONS_MAX`] wait, and
-/// each is cut off after [`CONNECTION_LIMIT`]: whoever reaches the port can't take the descriptors
-/// that the worker needs for its servers.
-pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> PartEnd {
-    let pages = Router::new()
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(async move || health.page()))
-        .route("/metrics", get(async move || metrics.page()));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMIT).keep_alive(false);
-    http.max_header_size(HEAD_BYTES_MAX).max_buf_size(2 * HEAD_BYTES_MAX);
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let permit = room.clone().acquire_owned().await.expect("it is never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a connection can't be accepted");
-                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
-                continue;
-            }
-        };
-        let service = TowerToHyperService::new(pages.clone());
-        let connection = http.serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            // Whether it was served, broke, or took too long: it is over.
-            drop(tokio::time::timeout(CONNECTION_LIMIT, connection).await);
-            drop(permit);
-        });
+/// What a worker tells on its pages.
+pub(crate) struct Told {
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Pages for Told {
+    fn ready(&self) -> (StatusCode, String) {
+        self.health.page()
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.page()
     }
 }
 

@@ -11,6 +11,7 @@ use engine::Environment;
 use futures_util::{FutureExt, TryFutureExt};
 use ledger::Ledger;
 use mongo::{MongoLedger, MongoOutbox};
+use observe::pages;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use crate::config::Config;
 use crate::consume::Consuming;
 use crate::deliveries::Receipt;
 use crate::due::DueSweeper;
-use crate::health::{self, Health};
+use crate::health::{self, Health, Told};
 use crate::inserted::Inserted;
 use crate::intake::{Intake, Jobs};
 use crate::isolation_lock::IsolationLock;
@@ -29,7 +30,7 @@ use crate::job::Job;
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::report::Reporter;
-use crate::start::{Failure, Shared, Starting, listen};
+use crate::start::{Failure, Shared, Starting};
 use crate::summing::sum_up;
 use crate::sweeper::Sweeper;
 use crate::turn::{Turn, TurnKeeper};
@@ -60,12 +61,14 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
     config.validate().map_err(Failure::Settings)?;
     let url = queue::parse_url(&config.amqp.amqp_url);
     url.map_err(|error| Failure::Settings(error.to_string()))?;
-    let listener = listen(&config.http).await?;
+    let listener = pages::listen(&config.http).await;
+    let listener = listener.map_err(|error| Failure::Http(config.http.clone(), error))?;
     let starting = Starting::new(config, health, metrics).await?;
     let mut parts = Components::new(started);
     if let Some(listener) = listener {
-        let pages = health::serve(listener, starting.health.clone(), starting.metrics.clone());
-        parts.start(Component::Pages, pages);
+        let told = Told { health: starting.health.clone(), metrics: starting.metrics.clone() };
+        let pages = pages::serve(listener, Arc::new(told));
+        parts.start(Component::Pages, async move { match pages.await {} });
     }
     tracing::info!(
         name = starting.config.application(),

@@ -12,7 +12,6 @@ use ledger::{Ledger, LedgerError};
 use mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Store};
 use observe::Tracing;
 use queue::Publisher;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::Acknowledger;
@@ -108,14 +107,6 @@ pub(crate) struct Shared<L, E> {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracing: Tracing,
-}
-
-pub(crate) async fn listen(address: &str) -> Result<Option<TcpListener>, Failure> {
-    if address == "off" {
-        return Ok(None);
-    }
-    let bound = TcpListener::bind(address).await;
-    bound.map(Some).map_err(|error| Failure::Http(address.to_owned(), error))
 }
 
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {

@@ -6,9 +6,9 @@ mod letters;
 mod transactions;
 
 use std::sync::LazyLock;
-use std::time::Instant;
 
 use axum::http::{Method, StatusCode};
+use observe::pages::Pages;
 use utoipa::openapi::RefOr;
 
 use super::answer::Answer;
@@ -83,17 +83,12 @@ fn about_itself() -> Vec<Operation> {
 }
 
 async fn metrics(call: Call) -> Result<Answer, Problem> {
-    Ok(Answer::text(
-        "text/plain; version=0.0.4",
-        call.api.metrics.page(call.api.gate.takes(Instant::now())),
-    ))
+    Ok(Answer::text("text/plain; version=0.0.4", Pages::metrics(&*call.api)))
 }
 
-/// Of this process alone: while a server is away, all replicas are as far from it, and an answer
-/// that says so helps more than none.
 async fn ready(call: Call) -> Result<Answer, Problem> {
-    match call.api.stop.is_cancelled() {
-        true => Err(Problem::new(Code::Unavailable, "this server is about to end")),
-        false => Ok(Answer::text("text/plain", "ok\n")),
+    match call.api.ready() {
+        (StatusCode::OK, text) => Ok(Answer::text("text/plain", text)),
+        (_, why) => Err(Problem::new(Code::Unavailable, why.trim_end())),
     }
 }

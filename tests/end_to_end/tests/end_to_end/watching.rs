@@ -36,8 +36,12 @@ async fn a_real_prometheus_answers_every_query_and_alerts_of_the_first_dead_lett
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
     let worker = world.worker("one").start().await;
-    let api = world.api(&[]).await;
-    let targets = [worker.address(), api.address];
+    let tokens = world.directory().join("tokens");
+    let token = world.token(&tokens, "reader", "read").await;
+    let mut api = world.api(&["--tokens", tokens.to_str().expect("UTF-8")]).await;
+    api.use_token(&token);
+    // As shipped: Prometheus has no token, and asks where probes do.
+    let targets = [worker.address(), api.probes];
     let prometheus = Prometheus::start(&world.directory(), &targets, &root().join(ALERTS)).await;
 
     let mut transfers: Vec<_> = (0..30).map(|n| transfer(&format!("t{n}"), "a", "b", 1)).collect();

@@ -38,13 +38,13 @@ async fn connections_to_a_worker_s_pages_are_few_and_short() {
     let world = World::new().await;
     let worker = world.worker("one").start().await;
     let mut held = Vec::new();
-    for _ in 0..2 * worker::health::CONNECTIONS_MAX {
+    for _ in 0..2 * observe::pages::CONNECTIONS_MAX {
         let mut stream = TcpStream::connect(worker.address()).await.expect("it listens");
         stream.write_all(b"GET /healthz HTTP/1.1\r\nX-Endless: ").await.expect("it reads");
         held.push(stream);
     }
     let open = || process_descriptors(worker.pid());
-    assert!(open() < worker::health::CONNECTIONS_MAX + 60, "{} descriptors", open());
+    assert!(open() < observe::pages::CONNECTIONS_MAX + 60, "{} descriptors", open());
     wait_until("those that say nothing are cut off", s(60), async || {
         worker.get("/healthz").await.is_some_and(|answer| answer.status == 200)
     })

@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fuzz::Verdict;
 use fuzz::judge::{self, Memory, told, within};
+use fuzz::transfers::notation;
 use input::files::{
     ACCOUNTS, Checked, Columns, Contents, Format, Identity, Input, Parsed, Schema, TRANSFERS,
     check, parse_account, parse_transfer,
 };
 use input::{Defaults, Record};
-use ledger::account::Account;
-use ledger::notation::Notation;
-use ledger::transaction::Body;
 
 /// A file is read in pieces. A value of JSON takes at least two bytes, and some hundred as
 /// metadata.
@@ -22,18 +20,18 @@ const MEMORY: Memory = Memory { base: 1 << 20, per_byte: 192 };
 pub fn judge(format: Format, input: &[u8]) -> Result<Verdict, String> {
     let is_about_accounts = input.windows(7).any(|word| word == b"balance");
     let file = Temporary::new(input);
+    let notation = notation(input);
+    let defaults = Defaults { notation: notation.clone().into(), ..Defaults::default() };
     match is_about_accounts {
-        true => rows(format, ACCOUNTS, input, &file, account, judge::account),
-        false => rows(format, TRANSFERS, input, &file, transfer, judge::body),
+        true => {
+            let account = |record| parse_account(record, &notation);
+            rows(format, ACCOUNTS, input, &file, account, judge::account)
+        }
+        false => {
+            let transfer = |record| parse_transfer(record, &defaults);
+            rows(format, TRANSFERS, input, &file, transfer, judge::body)
+        }
     }
-}
-
-fn transfer(record: Record) -> Result<Parsed<Body>, String> {
-    parse_transfer(record, &Defaults::default())
-}
-
-fn account(record: Record) -> Result<Parsed<Account>, String> {
-    parse_account(record, &Notation::default())
 }
 
 fn rows<T: Contents>(
@@ -41,13 +39,13 @@ fn rows<T: Contents>(
     schema: Schema,
     input: &[u8],
     file: &Temporary,
-    parse: fn(Record) -> Result<Parsed<T>, String>,
+    parse: impl Fn(Record) -> Result<Parsed<T>, String>,
     is_good: fn(&T) -> Result<(), String>,
 ) -> Result<Verdict, String> {
     let path = file.0.to_str().expect("UTF-8");
     let opened = Input::open(path, Some(format), schema, Columns::default());
     let opened = opened.map_err(|error| error.to_string())?;
-    let checked = within(MEMORY, input, || check(&opened, |_| (), parse))?;
+    let checked = within(MEMORY, input, || check(&opened, |_| (), &parse))?;
     let checked = match checked {
         Ok(checked) => checked,
         Err(error) => {
@@ -73,7 +71,7 @@ fn rows<T: Contents>(
 fn second_pass<T>(
     opened: &Input,
     checked: &Checked,
-    parse: fn(Record) -> Result<Parsed<T>, String>,
+    parse: impl Fn(Record) -> Result<Parsed<T>, String>,
     is_good: fn(&T) -> Result<(), String>,
 ) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
@@ -82,7 +80,7 @@ fn second_pass<T>(
     let mut keys = std::collections::BTreeSet::new();
     while let Some(row) = again.next_row().map_err(|error| error.to_string())? {
         let line = row.line;
-        match checked.parse(row, parse) {
+        match checked.parse(row, &parse) {
             Ok(Parsed { identity, value }) => {
                 is_good(&value)?;
                 if let Identity::Key(key) = identity {

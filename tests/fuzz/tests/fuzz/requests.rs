@@ -10,11 +10,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use client::{Capture, Rules, Submission};
 use fuzz::json::{Json, crowds, leaves, write};
 use fuzz::judge::{Memory, told, within};
-use fuzz::transfers::names;
+use fuzz::transfers::{names, notation};
 use fuzz::tree::{Tree, spoils};
 use fuzz::{Verdict, bytes, judge, run};
 use ledger::limits::NAME_BYTES_MAX;
-use ledger::notation::Notation;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -151,21 +150,19 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     match operation {
         "submit" | "submitBatch" => submitted(operation, input, &received),
         "createAccount" => {
-            match within(MEMORY, input, || accounts::account(&received, &Notation::default()))? {
+            match within(MEMORY, input, || accounts::account(&received, &notation(input)))? {
                 Ok(account) => judge::account(&account).map(|()| Verdict::ACCEPTED),
                 Err(problem) => refused(&problem),
             }
         }
-        "confirm" => {
-            match within(MEMORY, input, || holds::capture(&received, &Notation::default()))? {
-                Ok(Capture::All | Capture::Value(_)) => Ok(Verdict::ACCEPTED),
-                Ok(Capture::Legs(legs)) => {
-                    legs.iter().try_for_each(|leg| judge::name(&leg.account))?;
-                    Ok(Verdict::ACCEPTED)
-                }
-                Err(problem) => refused(&problem),
+        "confirm" => match within(MEMORY, input, || holds::capture(&received, &notation(input)))? {
+            Ok(Capture::All | Capture::Value(_)) => Ok(Verdict::ACCEPTED),
+            Ok(Capture::Legs(legs)) => {
+                legs.iter().try_for_each(|leg| judge::name(&leg.account))?;
+                Ok(Verdict::ACCEPTED)
             }
-        }
+            Err(problem) => refused(&problem),
+        },
         "listTransactions" => match within(MEMORY, input, || transactions::filter(&received))? {
             Ok(filter) => {
                 filter.account.as_deref().map_or(Ok(()), judge::name)?;
@@ -214,9 +211,10 @@ fn submitted(operation: &str, input: &[u8], received: &Received) -> Result<Verdi
         Ok(wait) => return Err(format!("a wait of {wait:?}")),
         Err(problem) => return refused(&problem),
     }
+    let rules = Rules::from(notation(input));
     let read = within(MEMORY, input, || match operation {
-        "submit" => submissions::one(received, None, &Rules::default()).map(|one| vec![Ok(one)]),
-        _ => bulk::many(received, ITEMS_MAX, None, &Rules::default()).map(|array| array.items),
+        "submit" => submissions::one(received, None, &rules).map(|one| vec![Ok(one)]),
+        _ => bulk::many(received, ITEMS_MAX, None, &rules).map(|array| array.items),
     })?;
     let mut verdict = Verdict::default();
     match read {

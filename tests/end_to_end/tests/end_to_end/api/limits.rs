@@ -117,6 +117,63 @@ async fn a_stop_answers_what_was_accepted_and_ends_with_0() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_a_minute_is_answered_by_a_server_that_was_told_to_stop() {
+    let world = World::new().await;
+    world.accounts(&[("a", 10), ("b", 0)]).await;
+    let mut api = world.api(&[]).await;
+    let (address, path) = (api.address, "/v1/transactions?wait=60");
+    let body = transfer("t", "a", "b", 1).to_string();
+    let waiting = tokio::spawn(async move {
+        let json = [("Content-Type", "application/json")];
+        harness::http::send(address, "POST", path, &json, &body, s(120)).await
+    });
+    wait_until("it is accepted", s(30), async || {
+        world.count(&ledger::transaction::State::ALL).await == 1
+    })
+    .await;
+    api.signal(Signal::Term);
+    wait_until("probes hear of it", s(30), async || {
+        harness::http::get(api.probes, "/readyz").await.is_some_and(|told| told.status == 503)
+    })
+    .await;
+    // No worker is there: it waits to the end.
+    let answer = waiting.await.expect("no panic").expect("it is answered");
+    assert_eq!(answer.expect(202).json()["state"], "initial");
+    assert_eq!(api.exit(s(30)).await.code(), Some(0), "{}", api.log());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn however_many_connections_there_are_probes_and_metrics_are_answered_without_a_token() {
+    let world = World::new().await;
+    let tokens = world.directory().join("tokens");
+    let token = world.token(&tokens, "reader", "read").await;
+    let tokens = tokens.to_str().expect("UTF-8");
+    let mut api = world.api(&["--tokens", tokens, "--connections", "10"]).await;
+    api.use_token(&token);
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(TcpStream::connect(api.address).await.expect("it listens"));
+    }
+    let of_its_own = async || harness::http::get(api.probes, "/metrics").await.expect("a page");
+    wait_until("all connections are taken", s(20), async || {
+        let metrics = harness::http::Metrics::new(of_its_own().await.expect(200).body);
+        metrics.sum("tandem_http_connections", &[]) > 9.0
+    })
+    .await;
+    let asked = harness::http::send(api.address, "GET", "/healthz", &[], "", s(2)).await;
+    assert!(asked.is_none(), "the others wait: {asked:?}");
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/v1/accounts/a", 404)] {
+        let answer = harness::http::get(api.probes, path).await.expect("it answers");
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+    }
+    let posted = harness::http::send(api.probes, "POST", "/healthz", &[], "", s(10)).await;
+    assert_eq!(posted.expect("it answers").status, 405);
+    drop(idle);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn each_answer_has_the_id_of_its_request_and_is_logged_and_counted() {
     let world = World::new().await;
     let api = world.api(&[]).await;
