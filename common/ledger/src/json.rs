@@ -1,6 +1,6 @@
 //! Documents as JSON for scripts and events: amounts exact, moments as RFC 3339.
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, RawDocument};
 use serde_json::{Map, Value};
 
 use crate::amount::Amount;
@@ -10,6 +10,12 @@ use crate::amount::Amount;
 pub fn from_document(document: &Document) -> Value {
     let fields = document.iter().map(|(name, value)| (name.clone(), from_bson(value)));
     Value::Object(fields.collect::<Map<_, _>>())
+}
+
+/// The same of a document as bytes; none if it can't be read.
+#[must_use]
+pub fn from_raw(document: &RawDocument) -> Option<Value> {
+    Document::try_from(document).ok().as_ref().map(from_document)
 }
 
 /// A value as JSON; see [`from_document`].

@@ -7,7 +7,7 @@
 
 use ledger::LedgerError;
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawDocumentBuf, rawdoc};
+use mongodb::bson::{RawDocumentBuf, rawdoc};
 use mongodb::error::Error;
 
 use super::keyed::{insert_within, refused_by};
@@ -67,10 +67,8 @@ impl Store {
     pub async fn insert_in(
         &self,
         session: &mut ClientSession,
-        document: &Document,
+        document: RawDocumentBuf,
     ) -> Result<KeyedInsert, InSession> {
-        let document = RawDocumentBuf::try_from(document)
-            .map_err(|error| LedgerError::lasting(INSERT, error.to_string()))?;
         let inserted = match insert_within(self, session, INSERT, &[document]).await {
             Err(InSession::Driver(error)) if fault::code_of(&error) == Some(DUPLICATE_KEY) => {
                 refused_by(duplicate::index_in(&words::of_error(&error)), 0)

@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 use ledger::remedy::Remedy;
 use ledger::{LedgerError, Refused};
 use mongodb::ClientSession;
-use mongodb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
 use mongodb::error::Error;
 use mongodb::options::ReadConcern;
 
@@ -106,12 +106,9 @@ impl Store {
     /// When the outcome is unknown, or the server is away.
     pub async fn insert_together(
         &self,
-        documents: &[Document],
+        documents: Vec<RawDocumentBuf>,
         under: Option<&Under>,
     ) -> Result<KeyedInsert, LedgerError> {
-        let documents: Result<Vec<_>, _> = documents.iter().map(RawDocumentBuf::try_from).collect();
-        let documents =
-            documents.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
         // Given up when this call ends, also when it is dropped: the driver's code goes on after
         // it.
         let given_up = GivenUp::default();

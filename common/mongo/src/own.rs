@@ -17,6 +17,7 @@ use super::names::{
 };
 use super::raw::{RawId, number, shown};
 use super::read::Fields;
+use super::statements::raw;
 use super::write::none_refused;
 
 /// No more foreign documents of one collection are counted.
@@ -147,7 +148,7 @@ impl Store {
         own: Own,
         document: Document,
     ) -> Result<bool, LedgerError> {
-        let left = self.insert(own.collection, &[document]).await?;
+        let left = self.insert(own.collection, [raw(&document)]).await?;
         none_refused(operation, left.refused.into_iter().chain(left.taken))?;
         Ok(left.existing.is_empty())
     }

@@ -179,16 +179,14 @@ impl Store {
     pub async fn insert(
         &self,
         collection: &str,
-        documents: &[Document],
+        documents: impl IntoIterator<Item = RawDocumentBuf>,
     ) -> Result<Inserted, LedgerError> {
         const OPERATION: &str = "insert";
-        let raw: Result<RawArrayBuf, _> =
-            documents.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>();
-        let raw = raw.map_err(|error| LedgerError::lasting(OPERATION, error.to_string()))?;
+        let documents: RawArrayBuf = documents.into_iter().collect();
         let limit = self.op_limit_ms();
         let command = rawdoc! {
             "insert": collection,
-            "documents": raw,
+            "documents": documents,
             "ordered": false,
             "comment": format!("tandem {OPERATION}"),
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },

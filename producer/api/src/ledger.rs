@@ -17,6 +17,9 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
 
+/// So many transactions are counted one by one; of more, counts are estimated.
+pub const COUNTED_MAX: u64 = 100_000;
+
 /// How old counts may be.
 const FRESH_FOR: Duration = Duration::from_secs(10);
 
@@ -45,6 +48,9 @@ pub struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     ended_by_others: Option<BTreeMap<String, u64>>,
+    /// Whether the counts are estimated by a sample, as they are of more than 100,000 transactions.
+    /// States and reasons that few have may then be missing.
+    estimated: bool,
     /// How many seconds ago they were counted.
     age_seconds: u64,
 }
@@ -148,12 +154,13 @@ pub async fn stats(call: Call) -> Result<Answer, Problem> {
     let (at, counted) = match &*counts {
         Some((at, counted)) if at.elapsed() < FRESH_FOR => (*at, counted.clone()),
         Some(_) | None => {
-            let counted = call.api.client.stats().await?;
+            let counted = call.api.client.stats_reading(COUNTED_MAX).await?;
             counts.insert((Instant::now(), counted)).clone()
         }
     };
-    let client::Stats { states, reasons, ended_by_others } = counted;
-    let stats = Stats { states, reasons, ended_by_others, age_seconds: at.elapsed().as_secs() };
+    let client::Stats { states, reasons, ended_by_others, estimated } = counted;
+    let age_seconds = at.elapsed().as_secs();
+    let stats = Stats { states, reasons, ended_by_others, estimated, age_seconds };
     Ok(Answer::json(StatusCode::OK, &stats))
 }
 

@@ -20,6 +20,12 @@ use super::call::Call;
 use super::problem::{Code, Problem};
 use super::words;
 
+/// The most letters that a list looks at.
+pub const LOOKED_AT_MAX: u64 = 10_000;
+
+/// For how long a list looks at letters.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
+
 /// How long a look may take to begin.
 const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -55,8 +61,10 @@ pub struct Group {
 /// The dead letters.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Letters {
-    /// How many were looked at.
+    /// How many were looked at, the oldest first: at most 10,000, for a second at most.
     count: u64,
+    /// Whether these are all that there are.
+    complete: bool,
     /// By reason, the most frequent first.
     groups: Vec<Group>,
     /// The first of those that were asked for.
@@ -186,7 +194,12 @@ async fn listed(
     reason: Option<&str>,
 ) -> Result<Letters, Problem> {
     let (mut groups, mut items, mut count) = (BTreeMap::<String, u64>::new(), Vec::new(), 0);
-    while let Some(held) = look.next().await? {
+    let (begun, mut complete) = (Instant::now(), false);
+    while count < LOOKED_AT_MAX && begun.elapsed() < LOOK_LIMIT {
+        let Some(held) = look.next().await? else {
+            complete = true;
+            break;
+        };
         let letter = Letter::of(&held.letter);
         count += 1;
         *groups.entry(letter.reason.clone()).or_default() += 1;
@@ -197,7 +210,7 @@ async fn listed(
     let group = |(reason, count)| Group { reason, count };
     let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    Ok(Letters { count, groups, items })
+    Ok(Letters { count, complete, groups, items })
 }
 
 /// What is done with a letter.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use ledger::amount::Amount;
 use ledger::transaction::{AccountId, Body, Leg};
-use mongodb::bson::Document;
+use mongodb::bson::{Document, RawDocumentBuf};
 
 use crate::equal::same_documents;
 
@@ -53,9 +53,13 @@ fn transfer(body: &Body) -> Option<(&AccountId, &AccountId, Amount)> {
     }
 }
 
-fn same_metadata(one: Option<&Document>, other: Option<&Document>) -> bool {
+fn same_metadata(one: Option<&RawDocumentBuf>, other: Option<&RawDocumentBuf>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => same_documents(one, other),
+        (Some(one), Some(other)) if one == other => true,
+        (Some(one), Some(other)) => match (Document::try_from(one), Document::try_from(other)) {
+            (Ok(one), Ok(other)) => same_documents(&one, &other),
+            (_, _) => false,
+        },
         (None, None) => true,
         (Some(_), None) | (None, Some(_)) => false,
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ledger::transaction::{State, TransactionId, UNPUBLISHED};
 use mongo::{InSession, KeyedInsert};
 use mongodb::bson::DateTime;
+use mongodb::bson::raw::CStr;
 use mongodb::{ClientSession, ClusterTime};
 
 use crate::client::Client;
@@ -153,11 +154,12 @@ impl Client {
         if let Some(existing) = self.store().document_in(session, &order.id).await? {
             return Ok(compare(order, created_at, &existing));
         }
-        let mut document = order.to_document(created_at);
+        let mut document = order.to_raw(created_at);
         if order.body.first_state(created_at) == State::Initial {
-            document.insert(UNPUBLISHED, true);
+            let name: &CStr = UNPUBLISHED.try_into().expect("it has no zero byte");
+            document.append(name, true);
         }
-        match self.store().insert_in(session, &document).await? {
+        match self.store().insert_in(session, document).await? {
             KeyedInsert::Inserted => Ok(Answer::Submitted),
             KeyedInsert::Refused(refused) | KeyedInsert::Taken(refused) => {
                 Ok(Answer::Refused(refused.problem))

@@ -6,7 +6,7 @@
 
 use ledger::LedgerError;
 use mongo::{Store, TRANSACTIONS};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::DateTime;
 use tokio::sync::Semaphore;
 
 use crate::known::{Answer, compare_known};
@@ -64,9 +64,8 @@ pub async fn insert(
     if is_of_array {
         keyed_array::insert(store, orders, new, created_at, &mut answers).await?;
     } else if !new.is_empty() {
-        let document = |at: &usize| orders[*at].to_document(created_at);
-        let documents: Vec<Document> = new.iter().map(document).collect();
-        let left = store.insert(TRANSACTIONS, &documents).await?;
+        let documents = new.iter().map(|at| orders[*at].to_raw(created_at));
+        let left = store.insert(TRANSACTIONS, documents).await?;
         for refused in left.refused {
             answers[new[refused.item]] = Some(Answer::Refused(refused.problem));
         }

@@ -37,12 +37,12 @@ pub(crate) async fn insert(
     created_at: DateTime,
     keys: &Semaphore,
 ) -> Result<Answer, LedgerError> {
-    let (document, array) = (order.to_document(created_at), order.array());
+    let (document, array) = (order.to_raw(created_at), order.array());
     let (under, turn) = (array.map(|it| &it.under), array.map_or(keys, |it| &it.turn));
     for tries in 1..=TRIES_MAX {
         // Not held while it waits: whoever keeps a key open would keep the permits from all others.
         let permit = turn.acquire().await.expect("it is never closed");
-        match store.insert_together(std::slice::from_ref(&document), under).await? {
+        match store.insert_together(vec![document.clone()], under).await? {
             KeyedInsert::Inserted => return Ok(Answer::Submitted),
             KeyedInsert::Refused(refused) => return Ok(Answer::Refused(refused.problem)),
             KeyedInsert::Taken(refused) => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ledger::LedgerError;
 use ledger::retry::{Policy, jitter};
 use mongo::{KeyedInsert, Store};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::{DateTime, RawDocumentBuf};
 
 use crate::known::{Answer, compare_known};
 use crate::submission::Order;
@@ -49,10 +49,10 @@ async fn insert_parts(
     let (mut parts, mut tries) = (vec![at], 0);
     while let Some(part) = parts.pop() {
         let Some(array) = part.first().and_then(|at| orders[*at].array()) else { continue };
-        let documents: Vec<Document> =
-            part.iter().map(|at| orders[*at].to_document(created_at)).collect();
+        let documents: Vec<RawDocumentBuf> =
+            part.iter().map(|at| orders[*at].to_raw(created_at)).collect();
         let turn = array.turn.acquire().await.expect("it is never closed");
-        let inserted = store.insert_together(&documents, Some(&array.under)).await?;
+        let inserted = store.insert_together(documents, Some(&array.under)).await?;
         drop(turn);
         match inserted {
             KeyedInsert::Inserted => {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use ledger::LedgerError;
 use ledger::account::Account;
 use mongo::{ACCOUNTS, Fields, Store};
-use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
+use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf};
 
 use crate::client::Client;
 use crate::error::{Effect, Error, Kind};
@@ -150,9 +150,11 @@ async fn open(
     earlier: Effect,
 ) -> Result<Vec<Answer>, LedgerError> {
     let now = DateTime::from_millis(store.server_now().await?);
-    let documents: Vec<Document> =
-        accounts.iter().map(|account| account.to_document(now)).collect();
-    let left = store.insert(ACCOUNTS, &documents).await?;
+    let documents = accounts.iter().map(|account| {
+        let document = RawDocumentBuf::try_from(&account.to_document(now));
+        document.expect("no name has a zero byte")
+    });
+    let left = store.insert(ACCOUNTS, documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
     let mut looked_at = left.existing;
     // Only a look by its id tells an account that an earlier attempt has inserted, and that stands

@@ -1,4 +1,4 @@
-//! How many transactions there are, by state and by reason.
+//! How many transactions there are, by state and by reason: all of them are read for it, or a sample.
 //!
 //! In collections that others have documents in, what was final before Tandem came is counted apart:
 //! the end that a worker writes names its line, and nobody else's does.
@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use ledger::transaction::State;
 use mongo::TRANSACTIONS;
 use mongodb::bson::raw::cstr;
-use mongodb::bson::{Bson, Document, RawArrayBuf, rawdoc};
+use mongodb::bson::{Bson, Document, RawArrayBuf, doc, rawdoc};
 use serde::Serialize;
 
 use crate::client::Client;
@@ -27,7 +27,15 @@ pub struct Stats {
     /// have made them final.
     #[serde(rename = "endedByOthers", skip_serializing_if = "Option::is_none")]
     pub ended_by_others: Option<BTreeMap<String, u64>>,
+    /// Whether the counts are estimated, by a sample of [`SAMPLE`] documents: rare states may be
+    /// missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
+
+/// By how many documents, drawn by chance, counts are estimated. A state that one in a thousand has
+/// is missing once in twenty thousand times.
+pub const SAMPLE: u32 = 10_000;
 
 impl Client {
     /// Counts all transactions. The server reads all of them for this.
@@ -35,20 +43,50 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
+        self.stats_reading(u64::MAX).await
+    }
+
+    /// Counts all transactions if there are at most so many; of more, estimates the counts by a
+    /// sample, which takes the same time however many there are.
+    ///
+    /// # Errors
+    /// When the server is away.
+    pub async fn stats_reading(&self, most: u64) -> Result<Stats, Error> {
         self.known_rules().await?;
         let is_shared = self.store().layout().is_some();
         let pipeline = pipeline(is_shared);
         let counted = async {
-            let (transactions, pipeline) = self.store().computing(TRANSACTIONS, pipeline)?;
-            transactions.aggregate(pipeline).await?.try_collect().await
+            let (transactions, mut pipeline) = self.store().computing(TRANSACTIONS, pipeline)?;
+            let all = match most {
+                u64::MAX => 0,
+                _ => transactions.estimated_document_count().await?,
+            };
+            if all > most {
+                pipeline.insert(0, doc! { "$sample": { "size": SAMPLE } });
+            }
+            let groups = transactions.aggregate(pipeline).await?.try_collect().await?;
+            Ok((groups, (all > most).then_some(all)))
         };
-        let mut groups: Vec<Document> =
+        let (mut groups, sampled_of): (Vec<Document>, Option<u64>) =
             counted.await.map_err(|error| mongo::query_failed("stats", &error))?;
+        if let Some(all) = sampled_of {
+            scale(&mut groups, all);
+        }
         if is_shared {
             // What is in no state of ours is somebody else's.
             groups.retain(|group| state_in(group).is_some());
         }
-        Ok(collect(&groups, is_shared))
+        Ok(Stats { estimated: sampled_of.is_some(), ..collect(&groups, is_shared) })
+    }
+}
+
+/// Makes counts of a sample the counts of all.
+fn scale(groups: &mut [Document], all: u64) {
+    let count = |group: &Document| group.get_i64("count").unwrap_or_default();
+    let sampled: i64 = groups.iter().map(count).sum();
+    for group in groups {
+        let share = i128::from(count(group)) * i128::from(all) / i128::from(sampled.max(1));
+        group.insert("count", i64::try_from(share).unwrap_or(i64::MAX));
     }
 }
 
@@ -103,9 +141,17 @@ fn collect(groups: &[Document], is_shared: bool) -> Stats {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::bson::doc;
-
     use super::*;
+
+    #[test]
+    fn a_sample_stands_for_all() {
+        let group = |state: &str, count: i64| doc! { "_id": { "state": state }, "count": count };
+        let mut groups = [group("done", 9_000), group("canceled", 1_000)];
+        scale(&mut groups, 10_000_000);
+        let stats = collect(&groups, false);
+        assert_eq!((stats.states["done"], stats.states["canceled"]), (9_000_000, 1_000_000));
+        scale(&mut [], 5);
+    }
 
     #[test]
     fn every_state_is_there_and_reasons_are_of_canceled_ones() {

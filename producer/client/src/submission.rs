@@ -10,6 +10,7 @@ use ledger::amount::Amount;
 use ledger::transaction::{
     AccountId, Body, Leg, State, Terms, TransactionId, check_metadata, check_name,
 };
+use mongodb::bson::raw::cstr;
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 use observe::TraceParent;
 
@@ -92,7 +93,10 @@ impl Submission {
     #[must_use]
     pub fn with_metadata(mut self, metadata: Document) -> Submission {
         if let Ok(body) = &mut self.body {
-            body.metadata = Some(metadata);
+            match RawDocumentBuf::try_from(&metadata) {
+                Ok(raw) => body.metadata = Some(raw),
+                Err(error) => self.body = Err(Error::invalid("metadata", error.to_string())),
+            }
         }
         self
     }
@@ -199,9 +203,7 @@ impl Submission {
                 .map_err(|error| Error::invalid("value", error.to_string()))?;
         }
         if let Some(metadata) = &body.metadata {
-            let raw = RawDocumentBuf::try_from(metadata)
-                .map_err(|error| Error::invalid("metadata", error.to_string()))?;
-            check_metadata(&raw)?;
+            check_metadata(metadata)?;
         }
         Ok(Order { id: self.id, body, origin: self.origin })
     }
@@ -235,14 +237,14 @@ impl Order {
     }
 
     /// The document to insert.
-    pub(crate) fn to_document(&self, created_at: DateTime) -> Document {
-        let mut document = self.body.to_document(&self.id, created_at);
+    pub(crate) fn to_raw(&self, created_at: DateTime) -> RawDocumentBuf {
+        let mut document = self.body.to_raw(&self.id, created_at);
         let Some(origin) = &self.origin else { return document };
         if let Some(name) = &origin.submitted_by {
-            document.insert("submittedBy", &**name);
+            document.append(cstr!("submittedBy"), &**name);
         }
         if let Some(request) = &origin.request {
-            document.insert("request", request);
+            document.append(cstr!("request"), request.as_str());
         }
         document
     }

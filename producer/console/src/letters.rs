@@ -82,6 +82,9 @@ fn groups(parked: &[ParkedTransaction]) -> Markup {
 fn dead(letters: &Value) -> Markup {
     html! {
         @if items(letters, "groups").is_empty() { p { "There are none." } }
+        @if letters["complete"] == false {
+            p { "Of the oldest " (grouped(letters["count"].as_u64().unwrap_or_default())) " letters; there are more." }
+        }
         ul.groups {
             @for group in items(letters, "groups") {
                 @let reason = text(group, "reason");

@@ -6,7 +6,7 @@
 //! decimal do not count. Ids are made from these digests, so their definition must never change:
 //! otherwise a file that was submitted with an older version would be paid again.
 
-use bson::{Bson, Document, serialize_to_vec};
+use bson::{Bson, Document, RawDocument, serialize_to_vec};
 use ledger::transaction::{Body, Terms};
 use sha2::{Digest, Sha256};
 
@@ -33,8 +33,8 @@ impl ContentDigest {
         }
         fields.add_optional("currency", body.currency.as_deref().map(str::as_bytes));
         fields.add_optional("reverses", body.reverses.as_deref().map(str::as_bytes));
-        let metadata = body.metadata.clone().map(|metadata| serialize_to_vec(&sorted(metadata)));
-        let metadata = metadata.transpose().map_err(|error| format!("metadata: {error}"))?;
+        let metadata = body.metadata.as_ref().map(|raw| in_order(raw)).transpose();
+        let metadata = metadata.map_err(|error| format!("metadata: {error}"))?;
         fields.add_optional("metadata", metadata.as_deref());
         fields.add_terms(body.terms());
         let mut bits = [0; 12];
@@ -73,6 +73,11 @@ impl Fields {
         }
         self.add_optional("exclusiveKey", terms.exclusive_key.as_deref().map(str::as_bytes));
     }
+}
+
+/// The bytes of a document with its fields in the order of their names, on every level.
+fn in_order(raw: &RawDocument) -> Result<Vec<u8>, bson::error::Error> {
+    serialize_to_vec(&sorted(Document::try_from(raw)?))
 }
 
 /// The same document with its fields in the order of their names, on every level.

@@ -110,7 +110,7 @@ pub(super) fn parse_legs(
         .collect()
 }
 
-fn metadata(value: Value) -> Result<Document, Flaw> {
+fn metadata(value: Value) -> Result<RawDocumentBuf, Flaw> {
     let flaw = |problem: String| Flaw::of("metadata", problem);
     let metadata = match to_bson(value).map_err(flaw)? {
         Bson::Document(metadata) => metadata,
@@ -119,7 +119,7 @@ fn metadata(value: Value) -> Result<Document, Flaw> {
     // The limits are those that apply when a transaction is read back.
     let raw = RawDocumentBuf::try_from(&metadata).map_err(|error| flaw(error.to_string()))?;
     check_metadata(&raw)?;
-    Ok(metadata)
+    Ok(raw)
 }
 
 /// The parser of JSON has limited the depth to 128.
@@ -157,7 +157,7 @@ fn number_to_bson(number: &serde_json::Number) -> Result<Bson, String> {
 
 #[cfg(test)]
 mod tests {
-    use bson::{DateTime, doc};
+    use bson::{DateTime, RawBson, rawdoc};
 
     use super::super::TRANSFER;
     use super::*;
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(parsed.body.currency.as_deref(), Some("USD"));
         assert_eq!(
             parsed.body.metadata,
-            Some(doc! { "n": 1_i64, "f": 1.5, "l": [Bson::Null, true] })
+            Some(rawdoc! { "n": 1_i64, "f": 1.5, "l": [RawBson::Null, true] })
         );
         let parsed = read(
             r#"{"legs":[{"account":"a","amount":-3},{"account":"b","amount":1},

@@ -108,9 +108,10 @@ pub fn body(body: &Body) -> Result<(), String> {
         optional.as_deref().map_or(Ok(()), name)?;
     }
     if let Some(metadata) = &body.metadata {
-        let size = bytes(metadata)?.len();
+        let size = metadata.as_bytes().len();
         require(size <= METADATA_BYTES_MAX, "metadata that is too large", &size)?;
-        let depth = depth(&Bson::Document(metadata.clone()));
+        let metadata = Document::try_from(metadata).map_err(|error| error.to_string())?;
+        let depth = depth(&Bson::Document(metadata));
         require(depth <= METADATA_DEPTH_MAX, "metadata that is too deep", &depth)?;
     }
     let document = body.to_document("id", DateTime::from_millis(0));

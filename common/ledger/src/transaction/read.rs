@@ -267,23 +267,20 @@ fn amount(field: &str, element: Option<&RawElement<'_>>) -> Result<Amount, BodyE
     Amount::from_raw(value).map_err(|source| BodyError::Amount { field: field.to_owned(), source })
 }
 
-fn read_metadata(element: &RawElement<'_>) -> Result<Option<Document>, BodyError> {
+fn read_metadata(element: &RawElement<'_>) -> Result<Option<RawDocumentBuf>, BodyError> {
     let metadata = match (element.element_type(), element.value()) {
         (ElementType::Null, _) => return Ok(None),
         (ElementType::EmbeddedDocument, Ok(RawBsonRef::Document(metadata))) => metadata,
         (_, _) => return Err(field_error("metadata", "is not an object")),
     };
     check_metadata(metadata)?;
-    match Document::try_from(metadata) {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(_) => Err(field_error("metadata", "has text in it that is not valid")),
-    }
+    Ok(Some(metadata.to_owned()))
 }
 
-/// Checks how large and how deep metadata is.
+/// Checks how large and how deep metadata is, and that it can be read.
 ///
 /// # Errors
-/// Names the limit.
+/// Names the limit, or says what can't be read.
 pub fn check_metadata(metadata: &RawDocument) -> Result<(), BodyError> {
     let size = metadata.as_bytes().len();
     if size > METADATA_BYTES_MAX {
@@ -294,7 +291,10 @@ pub fn check_metadata(metadata: &RawDocument) -> Result<(), BodyError> {
         let problem = format!("is nested deeper than {METADATA_DEPTH_MAX} levels");
         return Err(field_error("metadata", problem));
     }
-    Ok(())
+    match Document::try_from(metadata) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(field_error("metadata", "has text in it that is not valid")),
+    }
 }
 
 /// Whether a document has more than so many levels, itself included.

@@ -69,12 +69,12 @@ fn key(first: u64) -> String {
 /// The largest `_id` that a page may have.
 const LAST: u64 = i64::MAX.unsigned_abs();
 
-fn page(first: u64, lines: &[Ends]) -> Document {
-    doc! {
+fn page(first: u64, lines: &[Ends]) -> RawDocumentBuf {
+    rawdoc! {
         "_id": key(first),
         "kind": PAGE.kind,
-        "lines": lines.iter().map(|ends| ends.line.as_str()).collect::<Vec<_>>(),
-        "ends": lines.iter().map(|ends| i64::from(ends.count)).collect::<Vec<_>>(),
+        "lines": lines.iter().map(|ends| ends.line.as_str()).collect::<RawArrayBuf>(),
+        "ends": lines.iter().map(|ends| i64::from(ends.count)).collect::<RawArrayBuf>(),
     }
 }
 

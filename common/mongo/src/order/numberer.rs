@@ -59,7 +59,7 @@ impl Numberer {
                 next = self.store.last_number().await? + 1;
             }
             let some = &left[..left.len().min(LINES_MAX)];
-            let inserted = self.store.insert(ORDER, &[page(next, some)]).await?;
+            let inserted = self.store.insert(ORDER, [page(next, some)]).await?;
             none_refused(OPERATION, inserted.refused)?;
             if inserted.existing.is_empty() && inserted.taken.is_empty() {
                 next += some.iter().map(|line| u64::from(line.count)).sum::<u64>();

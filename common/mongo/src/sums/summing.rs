@@ -18,6 +18,7 @@ use super::super::lines::{self, BadLine, nanos_of_net};
 use super::super::names::{BY_TIME, JOURNAL, SUMS};
 use super::super::own::{LINE, SUM};
 use super::super::read::cstr;
+use super::super::statements::raw;
 use super::super::write::none_refused;
 use super::{ACCOUNTS_MAX, Level, Nets, OPERATION, RATIO, Reach, document, key};
 
@@ -148,7 +149,7 @@ impl Store {
 
     /// Writes documents where they are not there yet; says whether none of them was.
     pub(super) async fn insert_sums(&self, sums: &[Document]) -> Result<bool, LedgerError> {
-        let inserted = self.insert(SUMS, sums).await?;
+        let inserted = self.insert(SUMS, sums.iter().map(raw)).await?;
         none_refused(OPERATION, inserted.refused.into_iter().chain(inserted.taken))?;
         Ok(inserted.existing.is_empty())
     }

@@ -35,6 +35,7 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
         ("stats", 200) => json!({
             "states": { "done": 1_204, "canceled": 17, "initial": 3 },
             "reasons": { "insufficient_funds": 16, "requested": 1 },
+            "estimated": false,
             "ageSeconds": 4,
         }),
         ("audit", 200) => json!({
@@ -43,7 +44,8 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
             "unexplained": [], "snapshot": true, "moments": 1, "seconds": 0.21,
         }),
         ("listDeadLetters", 200) => json!({
-            "count": 1, "groups": [{ "reason": "kills_worker", "count": 1 }], "items": [letter()],
+            "count": 1, "complete": true,
+            "groups": [{ "reason": "kills_worker", "count": 1 }], "items": [letter()],
         }),
         ("showDeadLetter", 200) => report("stays"),
         ("replayDeadLetter", 200) => report("replayed"),

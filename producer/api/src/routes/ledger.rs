@@ -88,7 +88,11 @@ pub(super) fn all() -> Vec<Operation> {
             .needs(Scope::Read)
             .gives_text("text/event-stream", "The events, without an end"),
         get("/v1/stats", "stats", |call| Box::pin(ledger::stats(call)))
-            .about("Count transactions by state and reason", "The counts may be ten seconds old.")
+            .about(
+                "Count transactions by state and reason",
+                "The counts may be ten seconds old. Of more than 100,000 transactions they are \
+                 estimated by a sample; `GET /v1/overview` counts what is not final.",
+            )
             .needs(Scope::Read)
             .gives::<ledger::Stats>(StatusCode::OK, "The counts"),
         post("/v1/audit", "audit", |call| Box::pin(ledger::audit(call)))

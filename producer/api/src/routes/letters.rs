@@ -14,7 +14,8 @@ pub(super) fn all() -> Vec<Operation> {
         get("/v1/dead-letters", "listDeadLetters", |call| Box::pin(letters::list(call)))
             .about(
                 "Count and list the messages that workers have given up",
-                "Nothing is taken out of the queue.",
+                "Nothing is taken out of the queue. It looks at the oldest 10,000 letters, for a \
+                 second at most: `complete` says whether these are all.",
             )
             .needs(Scope::Operate)
             .params([

@@ -213,7 +213,7 @@ impl Transaction {
         self.on(body.terms());
         self.currency = body.currency;
         self.reverses = body.reverses;
-        self.metadata = body.metadata.as_ref().map(json::from_document);
+        self.metadata = body.metadata.as_deref().and_then(json::from_raw);
     }
 
     fn on(&mut self, terms: &Terms) {

@@ -76,7 +76,7 @@ impl fmt::Display for Batch {
 
 #[cfg(test)]
 mod tests {
-    use bson::doc;
+    use bson::rawdoc;
     use ledger::amount::Amount;
     use ledger::transaction::Body;
 
@@ -122,7 +122,7 @@ mod tests {
             .in_currency(Some("EUR".to_owned()));
         let id = |body: &Body| batch("may").id(ContentDigest::of(body).expect("valid"), 1);
         assert_eq!(id(&body), "ee4d988c65de-991d923e7f92a99fd0082304-1");
-        body.metadata = Some(doc! { "note": "rent", "lines": [{ "n": 1_i64, "f": 1.5 }] });
+        body.metadata = Some(rawdoc! { "note": "rent", "lines": [{ "n": 1_i64, "f": 1.5 }] });
         assert_eq!(id(&body), "ee4d988c65de-28b01451152ba52837942efc-1");
         let of_file = Batch::of_file(&[0xab; 32]);
         assert_eq!(of_file.as_str(), "abababababababababababab");

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use mongodb::bson::{DateTime, serialize_to_vec};
+use mongodb::bson::DateTime;
 use observe::Span;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -82,13 +82,11 @@ impl Job {
 /// The estimated size of the order's document.
 fn bytes(order: &Order) -> usize {
     let legs = order.body.legs().iter().map(|leg| leg.account.len() + 64);
-    let metadata = order.body.metadata.as_ref();
-    let metadata = metadata.and_then(|it| serialize_to_vec(it).ok());
-    256 + order.id.len() + legs.sum::<usize>() + metadata.map_or(0, |it| it.len())
+    let metadata = order.body.metadata.as_ref().map_or(0, |raw| raw.as_bytes().len());
+    256 + order.id.len() + legs.sum::<usize>() + metadata
 }
 
-/// What would be inserted, as a digest. `None` if it can't be: then it is like nothing else.
-pub(super) fn content(order: &Order) -> Option<[u8; 32]> {
-    let document = order.to_document(DateTime::from_millis(0));
-    serialize_to_vec(&document).ok().map(|bytes| Sha256::digest(bytes).into())
+/// What would be inserted, as a digest.
+pub(super) fn content(order: &Order) -> [u8; 32] {
+    Sha256::digest(order.to_raw(DateTime::from_millis(0)).as_bytes()).into()
 }

@@ -50,10 +50,10 @@ struct HeldBack {
 impl HeldBack {
     fn push(&mut self, job: Job) {
         let content = content(&job.order);
-        match content.and_then(|content| self.at.get(&content)) {
+        match self.at.get(&content) {
             Some(at) => self.jobs[*at].caller.also.push(job.caller),
             None => {
-                self.at.extend(content.map(|content| (content, self.jobs.len())));
+                self.at.insert(content, self.jobs.len());
                 self.jobs.push(job);
             }
         }
@@ -143,7 +143,7 @@ fn starts(lanes: &Lanes, groups: usize, most: usize, now: Instant) -> Option<Ins
 mod tests {
     use ledger::amount::Amount;
     use ledger::transaction::{Body, State};
-    use mongodb::bson::doc;
+    use mongodb::bson::rawdoc;
     use tokio::sync::oneshot;
 
     use super::super::job::{Caller, GROUP_BYTES_MAX, Lane};
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(take(&mut waiting).len(), GROUP_MAX);
         assert_eq!(ids(&take(&mut waiting)), [names[GROUP_MAX].into()]);
         let mut large = job("large", now);
-        large.order.body.metadata = Some(doc! { "a": "x".repeat(GROUP_BYTES_MAX) });
+        large.order.body.metadata = Some(rawdoc! { "a": "x".repeat(GROUP_BYTES_MAX) });
         waiting.push(Job::new(large.order, now, large.lane, large.caller));
         waiting.push(job("small", now));
         assert_eq!(ids(&take(&mut waiting)), ["large".into()], "it is a group, and alone");

@@ -7,7 +7,7 @@ use harness::process::Signal;
 use harness::proxy::Part;
 use harness::subscriber::Subscriber;
 use harness::wait::{s, wait_until};
-use harness::world::{World, legs, transfer};
+use harness::world::{World, legs, raw, transfer};
 use ledger::event::End;
 use ledger::transaction::{Body, State, TransactionId};
 use mongo::{Choice, JOURNAL, ORDER};
@@ -179,7 +179,7 @@ async fn a_list_of_ends_passes_what_is_asked_for_and_moves_on_where_little_passe
     let mut some = payments(40);
     for (n, (_, body)) in some.iter_mut().enumerate() {
         let metadata = doc! { "order": n as i64, "shop": { "name": format!("s{}", n % 2) } };
-        body.metadata = Some(metadata);
+        body.metadata = Some(raw(&metadata));
     }
     some.push(legs("split", &[("a", -3), ("b", 1), ("c", 2)]));
     world.submit(&some, 5).await;

@@ -7,7 +7,7 @@ use harness::proxy::Part;
 use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::worker::wait_swept;
-use harness::world::{World, transfer};
+use harness::world::{World, raw, transfer};
 use ledger::amount::Amount;
 use ledger::journal::Heading;
 use ledger::transaction::{Body, State, Terms};
@@ -38,7 +38,7 @@ fn document(id: &str, terms: Terms, now: i64) -> Document {
 
 async fn insert(world: &World, documents: &[Document]) {
     for documents in documents.chunks(5_000) {
-        let inserted = world.store.insert(TRANSACTIONS, documents).await;
+        let inserted = world.store.insert(TRANSACTIONS, documents.iter().map(raw)).await;
         let inserted = inserted.expect("MongoDB is there");
         assert!(inserted.refused.is_empty() && inserted.existing.is_empty(), "{inserted:?}");
     }

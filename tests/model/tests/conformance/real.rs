@@ -169,11 +169,12 @@ impl Real {
                 self.insert(order, created_at).await
             }
             Operation::InsertBeside { first, second, commits } => {
-                let document = |at: usize| {
-                    let created_at = DateTime::from_millis(created_at);
-                    terms.sequence.bodies[at].to_document(terms.transaction(at), created_at)
-                };
-                self.insert_beside(document(*first), document(*second), *commits).await
+                let created_at = DateTime::from_millis(created_at);
+                let of = |at: usize| (&terms.sequence.bodies[at], terms.transaction(at));
+                let ((first, first_id), (second, second_id)) = (of(*first), of(*second));
+                let first = first.to_document(first_id, created_at);
+                let second = second.to_raw(second_id, created_at);
+                self.insert_beside(first, second, *commits).await
             }
             Operation::Holder(key) => {
                 self.store().holder_of_key(KEYS[*key]).await.map(Answer::Holder)
@@ -307,7 +308,7 @@ impl Real {
     async fn insert_beside(
         &self,
         first: Document,
-        second: Document,
+        second: RawDocumentBuf,
         commits: bool,
     ) -> Result<Answer, LedgerError> {
         let transactions = self.store().transactions();
@@ -321,7 +322,7 @@ impl Real {
             Err(error) if is_duplicate(&error) => Inserted::Duplicate,
             Err(error) => panic!("{error}"),
         };
-        let second = match self.store().insert_together(&[second], None).await? {
+        let second = match self.store().insert_together(vec![second], None).await? {
             KeyedInsert::Inserted => Inserted::Open,
             KeyedInsert::Duplicate => Inserted::Duplicate,
             KeyedInsert::Conflict => Inserted::Conflict,

@@ -13,7 +13,7 @@ use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::transaction::{Body, Leg, ReasonCode, Terms};
 use ledger::{Commit, RemovalKind};
-use mongodb::bson::{DateTime, doc};
+use mongodb::bson::{DateTime, rawdoc};
 use proptest::array::uniform6;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -294,7 +294,7 @@ fn body(names: &'static Names) -> impl Strategy<Value = Body> {
             let body = legs(&accounts, value, part).in_currency(currency);
             let mut body = body.with_terms(terms).expect("a hold or none");
             if tagged {
-                body.metadata = Some(doc! { "path": "$balance" });
+                body.metadata = Some(rawdoc! { "path": "$balance" });
                 body.reverses = Some(names.reversed.to_owned());
             }
             body

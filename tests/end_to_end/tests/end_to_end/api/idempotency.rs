@@ -6,7 +6,7 @@ use harness::wait::s;
 use harness::world::{self, World};
 use ledger::transaction::State;
 use mongo::{KeyedInsert, Request, Under};
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, RawDocumentBuf, doc};
 use serde_json::{Value, json};
 
 use super::transfer;
@@ -245,8 +245,8 @@ async fn a_server_that_stalls_inserts_nothing_of_an_array_that_was_replaced() {
     let store = &world.store;
     let under = |content: &str| Under { request: "run".to_owned(), content: content.to_owned() };
     let (first, second) = (under("first"), under("second"));
-    let documents = |ids: &[&str]| -> Vec<Document> {
-        let of = |id: &&str| world::transfer(id, "a", "b", 1).1.to_document(id, DateTime::now());
+    let documents = |ids: &[&str]| -> Vec<RawDocumentBuf> {
+        let of = |id: &&str| world::transfer(id, "a", "b", 1).1.to_raw(id, DateTime::now());
         ids.iter().map(of).collect()
     };
     let accepted = async || {
@@ -257,7 +257,7 @@ async fn a_server_that_stalls_inserts_nothing_of_an_array_that_was_replaced() {
         store.take_request(under, seen, doc! {}).await.expect("MongoDB is there")
     };
     let insert = async |ids: &[&str]| {
-        let inserted = store.insert_together(&documents(ids), Some(&first)).await;
+        let inserted = store.insert_together(documents(ids), Some(&first)).await;
         inserted.expect("MongoDB is there")
     };
     assert!(take(&first, None).await);

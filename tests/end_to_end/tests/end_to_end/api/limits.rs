@@ -173,6 +173,66 @@ async fn however_many_connections_there_are_probes_and_metrics_are_answered_with
     world.finish().await;
 }
 
+/// Bodies of the largest size that take the most memory: crowds of tiny values.
+fn worst_bodies() -> [(&'static str, String); 5] {
+    const BYTES: usize = 16 << 20;
+    let items = |item: &str| {
+        let count = ((BYTES - 2) / (item.len() + 1)).min(10_000);
+        format!("[{}]", vec![item; count].join(","))
+    };
+    let transfer = |metadata: &str| {
+        format!(r#"{{"source":"a","destination":"b","value":1,"metadata":{metadata}}}"#)
+    };
+    let ones = |bytes: usize| format!("[{}1]", "1,".repeat(bytes / 2));
+    let objects = |bytes: usize| format!("[{}0]", "{},".repeat(bytes / 3));
+    let keyed = format!(r#"{{"l":{}}}"#, ones(1_500));
+    let deep = format!(r#"{{"l":{}}}"#, objects(1_500));
+    [
+        ("/v1/batch", items(&transfer(&keyed))),
+        ("/v1/batch", items(&transfer(&deep))),
+        ("/v1/batch", items(&transfer(&format!(r#"{{"l":{}}}"#, ones(1_000_000))))),
+        ("/v1/batch", items(&transfer(&format!(r#"{{"l":{}}}"#, ones(50_000))))),
+        ("/v1/transactions", transfer(&ones(BYTES - 200))),
+    ]
+}
+
+#[tokio::test]
+async fn the_worst_bodies_stay_within_the_memory_that_the_manifest_grants() {
+    let manifest = harness::deployment::root().join("deploy/kubernetes/base/api.yaml");
+    let manifest = std::fs::read_to_string(manifest).expect("it is there");
+    let granted = manifest.split("limits: {memory: ").nth(1).expect("it is limited");
+    let granted: u64 = granted.split("Mi").next().and_then(|mi| mi.parse().ok()).expect("in Mi");
+    let world = World::new().await;
+    let api = world.api(&[]).await;
+    let address = api.address;
+    let json = [("Content-Type", "application/json"), ("Idempotency-Key", "k")];
+    for (path, body) in worst_bodies() {
+        let sending = (0..4).map(|_| {
+            let body = body.clone();
+            tokio::spawn(async move {
+                harness::http::send(address, "POST", path, &json, &body, s(120)).await
+            })
+        });
+        let mut statuses = Vec::new();
+        for sent in sending.collect::<Vec<_>>() {
+            statuses.push(sent.await.expect("no panic").expect("it is answered").status);
+        }
+        let peak = peak_mebibytes(api.pid());
+        eprintln!("{path}, 4 x {} bytes: {statuses:?}, {peak} MiB at most", body.len());
+        assert!(peak < granted, "{peak} of {granted} MiB");
+    }
+    api.get("/readyz").await.expect(200);
+    world.finish().await;
+}
+
+/// The most memory that a process has taken so far.
+fn peak_mebibytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let kibibytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+    kibibytes.expect("a number") >> 10
+}
+
 #[tokio::test]
 async fn each_answer_has_the_id_of_its_request_and_is_logged_and_counted() {
     let world = World::new().await;

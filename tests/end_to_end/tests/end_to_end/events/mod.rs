@@ -9,7 +9,7 @@ use harness::proxy::Part;
 use harness::servers::OwnBroker;
 use harness::subscriber::{Received, Subscriber};
 use harness::wait::{eventually, s, wait_until};
-use harness::world::{World, legs, transfer};
+use harness::world::{World, legs, raw, transfer};
 use ledger::transaction::{Body, State, TransactionId};
 use mongo::JOURNAL;
 use mongodb::bson::{Document, doc};
@@ -54,7 +54,7 @@ async fn every_end_has_its_event(engine: &str) {
     let subscriber = Subscriber::new(&world).await;
     let note = doc! { "note": "thanks", "lines": [1, 2.5, { "deep": true }] };
     let (id, mut noted) = transfer("noted", "a", "b", 5);
-    noted.metadata = Some(note);
+    noted.metadata = Some(raw(&note));
     let (split, refused) =
         (legs("split", &[("a", -7), ("b", 4), ("c", 3)]), transfer("refused", "b", "a", 1_000_000));
     let ids = ["noted", "split", "refused", "senseless", "canceled"];

@@ -3,7 +3,7 @@
 use client::{Capture, Client, Error, TransactionId};
 use harness::proxy::Part;
 use harness::wait::s;
-use harness::world::{World, legs, transfer};
+use harness::world::{World, legs, raw, transfer};
 use ledger::amount::Amount;
 use ledger::transaction::State;
 use mongo::TRANSACTIONS;
@@ -36,7 +36,8 @@ async fn many(count: usize, expires: Option<DateTime>) -> (World, Vec<String>) {
         let account = doc! { "_id": payer };
         world.store.accounts().update_one(account, marked).await.expect("MongoDB is there");
     }
-    let inserted = world.store.insert(TRANSACTIONS, &documents).await.expect("MongoDB is there");
+    let inserted = world.store.insert(TRANSACTIONS, documents.iter().map(raw)).await;
+    let inserted = inserted.expect("MongoDB is there");
     assert!(inserted.refused.is_empty(), "{inserted:?}");
     (world, ids)
 }

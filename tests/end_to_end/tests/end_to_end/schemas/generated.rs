@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 
 use harness::laid_out::at;
 use harness::world::World;
-use ledger::notation::Form;
-use mongo::Choice;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::drawn::{Collection, Drawn};
@@ -33,7 +31,8 @@ impl Ledger {
         let mut drawn = Drawn::new(seed);
         let world = world_of(&drawn.to_toml()).await;
         if drawn.decimals {
-            world.choose(Choice { amounts: Some(Form::Decimals), ..Choice::default() }).await;
+            let decimals = ["init", "--apply", "--amounts", "decimals"];
+            world.producer(&decimals).await.expect_success();
         }
         let kind = drawn.of_accounts.ids;
         let [a, b, frozen] = [(); 3].map(|()| drawn.id(kind));
