@@ -37,6 +37,36 @@ pub fn problem(name: &str) -> Option<String> {
     })
 }
 
+/// Names that look the same as this one, or nearly: what others may have made where somebody looks
+/// for this one in vain. There are at most twelve, and none is the name itself.
+#[must_use]
+pub fn lookalikes(name: &str) -> Vec<String> {
+    let plain = other_form(name).unwrap_or_else(|| name.to_owned());
+    if plain.is_empty() {
+        return Vec::new();
+    }
+    let mut first_large = plain.chars();
+    let first = first_large.next().map(|first| first.to_uppercase().to_string());
+    let mut all = vec![
+        plain.clone(),
+        plain.nfd().collect(),
+        format!("{plain} "),
+        format!(" {plain}"),
+        format!("{plain}\u{a0}"),
+        format!("{plain}\u{200b}"),
+        format!("\u{feff}{plain}"),
+        plain.replace(' ', "\u{a0}"),
+        plain.to_lowercase(),
+        plain.to_uppercase(),
+        first.unwrap_or_default() + &first_large.as_str().to_lowercase(),
+        name.trim().to_owned(),
+    ];
+    all.sort_unstable();
+    all.dedup();
+    all.retain(|other| other != name);
+    all
+}
+
 /// Whether a character has no width and no effect that a name needs: soft hyphens, joiners, marks of
 /// direction, byte-order marks, selectors of a variant, tags.
 fn is_unseen(c: char) -> bool {
@@ -85,6 +115,25 @@ mod tests {
             assert_eq!(other_form(name).as_deref(), Some(form), "{name:?}");
             assert_eq!(other_form(form).filter(|it| it != form), None, "{form:?} is taken");
         }
+    }
+
+    #[test]
+    fn a_name_is_looked_for_in_each_form_in_which_others_may_have_written_it() {
+        for (asked, there) in [
+            ("bob", "bob "),
+            ("bob ", "bob"),
+            ("bob", "\u{feff}bob"),
+            ("bob", "Bob"),
+            ("BOB", "bob"),
+            ("Jos\u{e9}", "Jose\u{301}"),
+            ("Jose\u{301}", "Jos\u{e9}"),
+            ("main account", "main\u{a0}account"),
+        ] {
+            let forms = lookalikes(asked);
+            assert!(forms.iter().any(|form| form == there), "{asked:?}: {forms:?}");
+            assert!(forms.len() <= 12 && !forms.iter().any(|form| form == asked), "{forms:?}");
+        }
+        assert_eq!(lookalikes("\u{200b}"), Vec::<String>::new());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use client::{Adjusted, Change, Entry, Error, Opened, Period, readable};
 use input::{ACCOUNT, Record, parse_account};
 use ledger::account::Account as Stored;
+use ledger::limits::echo;
 use ledger::notation::Notation;
 use ledger::{json, uri};
 use serde::Serialize;
@@ -124,8 +125,27 @@ pub fn period(received: &Received) -> Result<Period, Problem> {
 
 /// `GET /v1/accounts/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
-    let account = find(&call.api, call.name()?).await?;
-    Ok(Answer::json(StatusCode::OK, &account))
+    let name = call.name()?;
+    match find(&call.api, name).await {
+        Ok(account) => Ok(Answer::json(StatusCode::OK, &account)),
+        Err(error @ Error::NotFound { .. }) => {
+            let missing = Problem::from(error);
+            let other = call.api.client.accounts_like(&[name]).await?.remove(name);
+            Err(match other {
+                // Written with escapes, since nobody could see the difference.
+                Some(other) => {
+                    let detail = format!(
+                        "{}; there is {:?}, which looks the same",
+                        missing.detail,
+                        echo(&other)
+                    );
+                    Problem { detail, ..missing }
+                }
+                None => missing,
+            })
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// `GET /v1/accounts`

@@ -28,6 +28,7 @@ pub mod received;
 mod requests;
 pub mod routes;
 mod server;
+pub mod session_keys;
 mod stream;
 pub mod submissions;
 pub mod tokens;
@@ -61,6 +62,7 @@ pub use self::dispatch::{Shown, ask, show_page};
 pub use self::origin::check as check_origin;
 pub use self::problem::{Code, Problem};
 pub use self::received::Received;
+pub use self::session_keys::SessionKeys;
 pub use self::tokens::{Caller, Scope, Tokens};
 use ::overview::Sampler;
 
@@ -69,6 +71,9 @@ use ::overview::Sampler;
 pub struct Settings {
     /// The file of the tokens; none when everybody who reaches it may do everything.
     pub tokens: Option<PathBuf>,
+    /// The file of the keys that sign-ins of the console are sealed with; none for a key that ends
+    /// with this server.
+    pub session_keys: Option<PathBuf>,
     /// The most requests a second of one token.
     pub rate: Option<NonZeroU32>,
     /// The most connections.
@@ -95,6 +100,10 @@ impl Settings {
             None => Ok(Tokens::everybody(self.rate)),
         }
     }
+
+    fn load_session_keys(&self) -> Result<SessionKeys, String> {
+        self.session_keys.as_deref().map_or_else(|| Ok(SessionKeys::random()), SessionKeys::load)
+    }
 }
 
 /// The page of metrics of a server that has answered nothing yet, for the page that explains them.
@@ -119,6 +128,7 @@ pub struct Api {
     client: Client,
     settings: Settings,
     tokens: RwLock<Arc<Tokens>>,
+    session_keys: RwLock<Arc<SessionKeys>>,
     gate: Arc<Gate>,
     hub: Arc<Hub>,
     metrics: Metrics,
@@ -138,12 +148,14 @@ impl Api {
     /// When the file of tokens can't be read; the sentence names file and line.
     pub fn new(client: Client, settings: Settings, stop: CancellationToken) -> Result<Api, String> {
         let tokens = settings.load_tokens()?;
+        let session_keys = settings.load_session_keys()?;
         let bodies = BodyMemory::new(settings.body_bytes_max.max(bodies::BYTES_MAX));
         Ok(Api {
             viewing: Viewing::new(Sampler::new(client.clone())),
             client,
             bodies,
             tokens: RwLock::new(Arc::new(tokens)),
+            session_keys: RwLock::new(Arc::new(session_keys)),
             gate: Arc::new(Gate::new(settings.backlog_max.into())),
             hub: Arc::new(Hub::new()),
             metrics: Metrics::new(),
@@ -203,6 +215,11 @@ impl Api {
         Ok(())
     }
 
+    /// The keys that sessions of the console are sealed with.
+    pub fn session_keys(&self) -> Arc<SessionKeys> {
+        self.session_keys.read().expect("no holder panics").clone()
+    }
+
     /// Whom it knows.
     pub fn tokens(&self) -> Arc<Tokens> {
         self.tokens.read().expect("no holder panics").clone()
@@ -224,7 +241,8 @@ impl Pages for Api {
     }
 }
 
-/// Reads the tokens again at each SIGHUP. A file that can't be read leaves them as they are.
+/// Reads the tokens and the keys of sessions again at each SIGHUP. A file that can't be read leaves
+/// what it held as it is.
 async fn reload(api: Arc<Api>, stop: CancellationToken) {
     let mut hangups = match signal(SignalKind::hangup()) {
         Ok(hangups) => hangups,
@@ -237,6 +255,13 @@ async fn reload(api: Arc<Api>, stop: CancellationToken) {
                 tracing::info!("the tokens were read again");
             }
             Err(problem) => tracing::error!(problem, "the tokens stay as they were"),
+        }
+        if api.settings.session_keys.is_none() {
+            continue;
+        }
+        match api.settings.load_session_keys() {
+            Ok(keys) => *api.session_keys.write().expect("no holder panics") = Arc::new(keys),
+            Err(problem) => tracing::error!(problem, "the keys of sessions stay as they were"),
         }
     }
 }

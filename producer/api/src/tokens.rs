@@ -102,6 +102,11 @@ impl Caller {
         self.scopes.contains(&scope)
     }
 
+    /// The digest of its token, by which a session names it.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
     /// Whether both have the same token.
     pub fn is(&self, other: &Caller) -> bool {
         self.digest == other.digest
@@ -220,10 +225,10 @@ impl Tokens {
 
 impl Tokens {
     /// Who had this token earlier, if it is good today; with the scopes of today.
-    pub fn again(&self, earlier: &Caller) -> Option<&Arc<Caller>> {
+    pub fn again(&self, digest: &[u8; 32]) -> Option<&Arc<Caller>> {
         match self {
             Tokens::Everybody(anybody) => Some(anybody),
-            Tokens::Known(callers) => callers.iter().find(|caller| caller.is(earlier)),
+            Tokens::Known(callers) => callers.iter().find(|caller| caller.digest == *digest),
         }
     }
 }

@@ -42,6 +42,10 @@ pub struct ServeArgs {
     /// The file of the tokens, a line for each: NAME SCOPES SHA256
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// The file of the keys that sign-ins of the console are sealed with, the newest first, the same
+    /// for all servers; without it a sign-in counts at this server only, and ends with it
+    #[arg(long, env = "TANDEM_SESSION_KEYS", value_name = "FILE")]
+    session_keys: Option<PathBuf>,
     /// The most requests a second of one token; 0 is unlimited
     #[arg(long, env = "TANDEM_RATE", default_value_t = 0)]
     rate: u32,
@@ -106,6 +110,7 @@ impl ServeArgs {
     fn settings(&self, give_up_after: Duration) -> Settings {
         Settings {
             tokens: self.tokens.clone(),
+            session_keys: self.session_keys.clone(),
             rate: NonZeroU32::new(self.rate),
             connections_max: self.connections.max(1).into(),
             listeners_max: self.listeners.into(),

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use ledger::LedgerError;
 use ledger::account::Account;
+use ledger::visible;
 use mongo::{ACCOUNTS, Fields, Store};
 use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf};
 
@@ -111,6 +112,22 @@ impl Client {
             Some((id, read.map_err(|problem| self.wrong_with_account(problem))))
         };
         Ok(found.iter().filter_map(account).collect())
+    }
+
+    /// For each of these names, an account that there is and that looks the same or nearly, if there
+    /// is one: `"bob "` for `bob`.
+    ///
+    /// # Errors
+    /// When the server stays away.
+    pub async fn accounts_like(&self, names: &[&str]) -> Result<HashMap<String, String>, Error> {
+        let forms: Vec<(&str, String)> = names
+            .iter()
+            .flat_map(|name| visible::lookalikes(name).into_iter().map(|form| (*name, form)))
+            .collect();
+        let asked: Vec<&str> = forms.iter().map(|(_, form)| form.as_str()).collect();
+        let there = self.accounts_named(&asked).await?;
+        let found = forms.into_iter().filter(|(_, form)| there.contains_key(form));
+        Ok(found.map(|(name, form)| (name.to_owned(), form)).collect())
     }
 
     /// What is wrong with an account's document, as its owner calls the fields.

@@ -28,13 +28,12 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::routing::get;
+use bson::DateTime;
 use maud::{Markup, html};
 
 use self::audit::Audits;
 pub use self::bulk::{LETTERS_MAX, PARKED_MAX};
 use self::job::Jobs;
-pub use self::session::SESSIONS_MAX;
-use self::session::Sessions;
 use self::visit::Visit;
 
 /// The addresses of the console.
@@ -50,7 +49,6 @@ const ICON: &str = include_str!("icon.svg");
 /// What the console remembers while the server runs.
 #[derive(Default)]
 pub struct Console {
-    sessions: Sessions,
     audits: Audits,
     jobs: Jobs,
 }
@@ -86,11 +84,12 @@ async fn answer(
         (&Method::GET, "/console/console.js") => return nobody(file("text/javascript", SCRIPT)),
         (&Method::GET, "/console/icon.svg") => return nobody(file("image/svg+xml", ICON)),
         (_, "/console/sign-in") => {
-            return nobody(session::sign_in(api, console, parts, body).await);
+            return nobody(session::sign_in(api, parts, body).await);
         }
         _ => {}
     }
-    let Some(caller) = console.sessions.caller(&api.tokens(), &parts.headers) else {
+    let (tokens, keys) = (api.tokens(), api.session_keys());
+    let Some(caller) = session::caller(&tokens, &keys, &parts.headers, DateTime::now()) else {
         return nobody(session::form(StatusCode::UNAUTHORIZED, None));
     };
     let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
@@ -112,7 +111,7 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
             "act" => acting::act(visit, &form.bytes).await,
             "bulk" => bulk::start(visit, &form.bytes).await,
             "job" => job::steer(visit, &form.bytes),
-            "sign-out" => Ok(session::sign_out(&visit.console, &parts.headers)),
+            "sign-out" => Ok(session::sign_out(&visit.api)),
             _ => Err(no_page()),
         };
     }

@@ -1,87 +1,75 @@
 //! Who looks: sessions of browsers.
 //!
 //! A browser can't send a token with a click. So the token is sent once, in a form, and the browser
-//! gets a cookie with a random id. Promises that the cookie says nothing of the token, that no
-//! script reads it and no other site's page sends it; that a session ends after twelve hours, with
-//! the server, or with its token; and that the number of sessions is limited: the oldest goes.
+//! gets a cookie that names the token by its digest, and the moment. It is sealed: nobody else can
+//! read it or make one, and all servers that have the same keys open it. Promises that no script
+//! reads it and no other site's page sends it; that a session ends after twelve hours, with its
+//! token, or with the key; and that no server keeps anything. Signing out makes the browser forget
+//! the cookie: who has copied it before has the session until then.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use api::{Answer, Api, Caller, Tokens};
+use api::{Answer, Api, Caller, SessionKeys, Tokens};
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use ledger::hex::hex;
+use axum::response::IntoResponse;
+use axum_extra::extract::cookie::{Cookie, Key, PrivateCookieJar, SameSite};
+use bson::DateTime;
+use ledger::hex::{from_hex, hex};
 use maud::html;
-use sha2::{Digest, Sha256};
 
-use super::{Console, FORM_BYTES_MAX, go_to, html as answer_with};
+use super::{FORM_BYTES_MAX, go_to, html as answer_with};
 
 /// The name of the cookie.
 const COOKIE: &str = "tandem_session";
 /// How long a session lives.
 const LIVES: Duration = Duration::from_secs(12 * 60 * 60);
-/// The most sessions.
-pub const SESSIONS_MAX: usize = 1_000;
 
+/// What a cookie says when it is open: which token has signed in, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Session {
-    caller: Arc<Caller>,
-    begun: Instant,
+    token: [u8; 32],
+    begun: DateTime,
 }
 
-/// The sessions of a server, by the digest of their ids.
-#[derive(Default)]
-pub struct Sessions(Mutex<HashMap<String, Session>>);
-
-impl Sessions {
-    /// Who sends these headers: by a token, as to the API, or by the cookie. Nobody else.
-    pub fn caller(&self, tokens: &Tokens, headers: &HeaderMap) -> Option<Arc<Caller>> {
-        let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        if let Ok(caller) = tokens.caller(authorization) {
-            return Some(caller.clone());
-        }
-        let sessions = self.0.lock().expect("no holder panics");
-        let session = sessions.get(&key(&cookie(headers)?))?;
-        // The scopes are those that the token has today, and a token that is gone takes its
-        // sessions with it.
-        let caller = || tokens.again(&session.caller).cloned();
-        (session.begun.elapsed() < LIVES).then(caller).flatten()
+impl Session {
+    fn write(self) -> String {
+        format!("{}.{}", hex(&self.token), self.begun.timestamp_millis())
     }
 
-    /// Begins a session; returns its id.
-    fn begin(&self, caller: Arc<Caller>) -> String {
-        // Two random UUIDs: 244 bits from the system's source.
-        let id = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        let mut sessions = self.0.lock().expect("no holder panics");
-        sessions.retain(|_, session| session.begun.elapsed() < LIVES);
-        if sessions.len() >= SESSIONS_MAX {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.begun);
-            let oldest = oldest.map(|(key, _)| key.clone());
-            oldest.and_then(|key| sessions.remove(&key));
-        }
-        sessions.insert(key(&id), Session { caller, begun: Instant::now() });
-        id
+    fn read(text: &str) -> Option<Session> {
+        let (token, begun) = text.split_once('.')?;
+        Some(Session { token: from_hex(token)?, begun: DateTime::from_millis(begun.parse().ok()?) })
     }
 
-    fn end(&self, headers: &HeaderMap) {
-        if let Some(id) = cookie(headers) {
-            self.0.lock().expect("no holder panics").remove(&key(&id));
-        }
+    /// The session whose cookie is among these headers, if one of the keys opens it and it is not over.
+    fn of(headers: &HeaderMap, keys: &SessionKeys, now: DateTime) -> Option<Session> {
+        let opened = keys
+            .all()
+            .iter()
+            .find_map(|key| PrivateCookieJar::from_headers(headers, Key::from(key)).get(COOKIE));
+        let session = Session::read(opened?.value())?;
+        let age = now.timestamp_millis().checked_sub(session.begun.timestamp_millis())?;
+        (age < LIVES.as_millis() as i64).then_some(session)
     }
 }
 
-/// Looked up by digest, so that the time of the look tells nothing about ids that exist.
-fn key(id: &str) -> String {
-    hex(&Sha256::digest(id))
-}
-
-fn cookie(headers: &HeaderMap) -> Option<String> {
-    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs =
-        all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, id)| id.to_owned())
+/// Who sends these headers: by a token, as to the API, or by the cookie. Nobody else.
+pub fn caller(
+    tokens: &Tokens,
+    keys: &SessionKeys,
+    headers: &HeaderMap,
+    now: DateTime,
+) -> Option<Arc<Caller>> {
+    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    if let Ok(caller) = tokens.caller(authorization) {
+        return Some(caller.clone());
+    }
+    // The scopes are those that the token has today, and a token that is gone takes its sessions
+    // with it.
+    tokens.again(&Session::of(headers, keys, now)?.token).cloned()
 }
 
 /// The page that asks for a token.
@@ -99,7 +87,7 @@ pub fn form(status: StatusCode, problem: Option<&str>) -> Answer {
 }
 
 /// `GET` and `POST /console/sign-in`
-pub async fn sign_in(api: &Api, console: &Console, parts: Parts, body: Body) -> Answer {
+pub async fn sign_in(api: &Api, parts: Parts, body: Body) -> Answer {
     if parts.method != Method::POST {
         return form(StatusCode::OK, None);
     }
@@ -118,23 +106,31 @@ pub async fn sign_in(api: &Api, console: &Console, parts: Parts, body: Body) -> 
         return form(StatusCode::UNAUTHORIZED, Some("This token is not known."));
     };
     tracing::info!(target: "operator", who = caller.name, "signed in");
-    let id = console.sessions.begin(caller);
+    let session = Session { token: caller.digest(), begun: DateTime::now() };
     // Behind a proxy that speaks TLS, the browser says so by its origin.
     let origin = parts.headers.get(header::ORIGIN).map(HeaderValue::as_bytes).unwrap_or_default();
-    let secure = if origin.starts_with(b"https://") { "; Secure" } else { "" };
-    let age = LIVES.as_secs();
-    with_cookie(&format!("{COOKIE}={id}; HttpOnly; SameSite=Strict; Path=/; Max-Age={age}{secure}"))
+    with_cookie(&api.session_keys(), Some(session), origin.starts_with(b"https://"))
 }
 
 /// `POST /console/sign-out`
-pub fn sign_out(console: &Console, headers: &HeaderMap) -> Answer {
-    console.sessions.end(headers);
-    with_cookie(&format!("{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"))
+pub fn sign_out(api: &Api) -> Answer {
+    with_cookie(&api.session_keys(), None, false)
 }
 
-fn with_cookie(cookie: &str) -> Answer {
-    let cookie = HeaderValue::try_from(cookie).expect("plain characters");
-    go_to("/").with(header::SET_COOKIE, cookie)
+/// Sends the browser to the overview, with the cookie of a session, or with one that ends the
+/// earlier one.
+fn with_cookie(keys: &SessionKeys, session: Option<Session>, secure: bool) -> Answer {
+    let age = if session.is_some() { LIVES } else { Duration::ZERO };
+    let value = session.map(Session::write).unwrap_or_default();
+    let cookie = Cookie::build((COOKIE, value))
+        .http_only(true)
+        .same_site(SameSite::Strict)
+        .secure(secure)
+        .path("/")
+        .max_age(age.try_into().expect("hours"));
+    let sealed = PrivateCookieJar::new(Key::from(keys.newest())).add(cookie).into_response();
+    let cookies = sealed.headers().get_all(header::SET_COOKIE).into_iter().cloned();
+    cookies.fold(go_to("/"), |answer, cookie| answer.with(header::SET_COOKIE, cookie))
 }
 
 #[cfg(test)]
@@ -142,25 +138,65 @@ mod tests {
     use super::*;
     use api::tokens::{Scope, make};
 
+    const NEW: &str = "a new key that is as long as thirty-two bytes in Base64";
+    const OLD: &str = "an old key that is as long as thirty-two bytes in Base64";
+
+    fn keys(lines: &[&str]) -> SessionKeys {
+        SessionKeys::parse(&lines.join("\n")).expect("long enough")
+    }
+
+    /// The headers of a browser that got this answer.
+    fn headers(answer: &Answer) -> HeaderMap {
+        let set = answer.headers.get(header::SET_COOKIE).expect("there is a cookie");
+        let pair = set.to_str().expect("plain").split(';').next().expect("a pair");
+        HeaderMap::from_iter([(header::COOKIE, HeaderValue::try_from(pair).expect("plain"))])
+    }
+
     #[test]
-    fn the_oldest_session_ends_where_there_are_too_many() {
+    fn all_servers_with_a_key_of_the_session_know_whose_it_is_and_nobody_else_does() {
         let (token, line) = make("olivia", &[Scope::Read], [7; 32]);
         let tokens = Tokens::parse(&line, None).expect("a good file");
-        let caller = tokens.caller(Some(format!("Bearer {token}").as_bytes()));
-        let caller = caller.expect("it is known").clone();
-        let sessions = Sessions::default();
-        let lives = |id: &str| {
-            let mut headers = HeaderMap::new();
-            let cookie = HeaderValue::try_from(format!("{COOKIE}={id}")).expect("plain");
-            headers.insert(header::COOKIE, cookie);
-            sessions.caller(&tokens, &headers).is_some()
+        let olivia = tokens.caller(Some(format!("Bearer {token}").as_bytes())).expect("known");
+        let begun = DateTime::from_millis(1_000);
+        let session = Session { token: olivia.digest(), begun };
+        let signed_in = headers(&with_cookie(&keys(&[OLD]), Some(session), true));
+        let sealed = signed_in[header::COOKIE].to_str().expect("plain");
+        assert!(!sealed.contains(&hex(&olivia.digest())), "it says nothing of the token: {sealed}");
+        let knows = |lines: &[&str], after: Duration| {
+            let now = DateTime::from_millis(1_000 + after.as_millis() as i64);
+            caller(&tokens, &keys(lines), &signed_in, now).map(|caller| caller.name.clone())
         };
-        let (first, second) = (sessions.begin(caller.clone()), sessions.begin(caller.clone()));
-        assert!(lives(&first) && lives(&second) && !lives("0"));
-        for _ in 0..SESSIONS_MAX - 1 {
-            sessions.begin(caller.clone());
-        }
-        assert!(!lives(&first) && lives(&second));
-        assert_eq!(sessions.0.lock().expect("no holder panics").len(), SESSIONS_MAX);
+        let olivia = Some("olivia".to_owned());
+        let just_before = LIVES - Duration::from_millis(1);
+        assert_eq!(knows(&[OLD], just_before), olivia);
+        assert_eq!(knows(&[NEW, OLD], Duration::ZERO), olivia, "an old key still opens");
+        assert_eq!(knows(&[NEW], Duration::ZERO), None, "a key that is gone ends its sessions");
+        assert_eq!(knows(&[OLD], LIVES), None, "it is over");
+        let (_, other) = make("omar", &[Scope::Read], [8; 32]);
+        let without = Tokens::parse(&other, None).expect("a good file");
+        let now = DateTime::from_millis(1_000);
+        assert!(caller(&without, &keys(&[OLD]), &signed_in, now).is_none(), "its token is gone");
+        let forged = HeaderMap::from_iter([(
+            header::COOKIE,
+            HeaderValue::try_from(format!("{COOKIE}={}", session.write())).expect("plain"),
+        )]);
+        assert!(caller(&tokens, &keys(&[OLD]), &forged, now).is_none(), "it is not sealed");
+    }
+
+    #[test]
+    fn signing_out_makes_the_browser_forget_the_session() {
+        let answer = with_cookie(&keys(&[NEW]), None, false);
+        let set = answer.headers[header::SET_COOKIE].to_str().expect("plain");
+        assert!(set.contains("Max-Age=0") && set.contains("HttpOnly"), "{set}");
+        assert!(
+            caller(
+                &Tokens::parse(&make("olivia", &[Scope::Read], [7; 32]).1, None)
+                    .expect("a good file"),
+                &keys(&[NEW]),
+                &headers(&answer),
+                DateTime::from_millis(0)
+            )
+            .is_none()
+        );
     }
 }

@@ -320,13 +320,6 @@ fn api() -> Vec<Limit> {
         of("TANDEM_LISTENERS", "listeners to events", "", "429", ""),
         limit("streams of the overview", p::VIEWERS_MAX, "VIEWERS_MAX", "429", ""),
         limit(
-            "sessions of the console",
-            producer_console::SESSIONS_MAX,
-            "SESSIONS_MAX",
-            "the oldest ends",
-            "the_oldest_session_ends_where_there_are_too_many",
-        ),
-        limit(
             "parked transactions of one bulk job",
             producer_console::PARKED_MAX as usize,
             "BULK_PARKED_MAX",

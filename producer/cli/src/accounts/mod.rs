@@ -217,13 +217,22 @@ async fn show(
                 print(&document, &reserved, args.json, out)?;
             }
             Err(client::Error::NotFound { .. }) => {
-                context.console.note(format!("{id}: no such account"));
+                let like = context.client.accounts_like(&[id]).await?.remove(id);
+                context.console.note(format!("{id}: no such account{}", looks_like(like)));
                 exit = Exit::Failed;
             }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(exit)
+}
+
+/// What is said of an account that looks like the one that is missing.
+pub(crate) fn looks_like(other: Option<String>) -> String {
+    other.map_or_else(String::new, |other| {
+        // Written with escapes, since nobody could see the difference.
+        format!("; there is {:?}, which looks the same", echo(&other))
+    })
 }
 
 async fn list(

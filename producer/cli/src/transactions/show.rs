@@ -12,14 +12,17 @@ use clap::Args;
 use client::{Adjustment, Listed, Standing, TransactionFilter};
 use ledger::json;
 use ledger::limits::echo;
-use ledger::transaction::{Body, DECIDED_KEY, Leg, State, Terms};
+use ledger::transaction::{Body, DECIDED_KEY, Leg, ReasonCode, State, Terms};
 
 use super::reason_text;
-use crate::accounts::why;
+use crate::accounts::{looks_like, why};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::listing::print_all;
 use crate::moment::{self, moment};
+
+/// Of how many missing accounts it is said which ones look the same.
+const EXAMPLES_MAX: usize = 10;
 
 /// The most transactions of one page of the library.
 const PAGE_MAX: u32 = 1_000;
@@ -115,7 +118,10 @@ pub async fn status(
     let mut exit = Exit::Ok;
     for id in &args.ids {
         match context.client.transaction(id).await? {
-            Some(document) => print(&document, args.json, out)?,
+            Some(document) => {
+                print(&document, args.json, out)?;
+                note_lookalikes(context, &document).await?;
+            }
             None if adjustment(context, id, args.json, out).await? => {}
             None => {
                 context.console.note(format!("{id}: no such transaction"));
@@ -124,6 +130,23 @@ pub async fn status(
         }
     }
     Ok(exit)
+}
+
+/// Says where an account that a transaction has not found looks like one that there is.
+async fn note_lookalikes(context: &Context, document: &Document) -> Result<(), Error> {
+    let not_found = ReasonCode::AccountNotFound.as_str();
+    let is_one = Standing::of(document).reason.is_some_and(|(code, _)| code == not_found);
+    let body = Body::from_document(document).ok().filter(|_| is_one);
+    let Some(body) = body else { return Ok(()) };
+    let names: Vec<&str> = body.legs().iter().map(|leg| leg.account.as_ref()).collect();
+    let there = context.client.accounts_named(&names).await?;
+    let missing: Vec<&str> =
+        names.into_iter().filter(|name| !there.contains_key(*name)).take(EXAMPLES_MAX).collect();
+    for (name, other) in context.client.accounts_like(&missing).await? {
+        let told = looks_like(Some(other));
+        context.console.note(format!("{}: no such account{told}", echo(&name)));
+    }
+    Ok(())
 }
 
 /// Prints an adjustment, which has a transaction's place in a statement; whether there is one.

@@ -36,6 +36,37 @@ async fn a_check_says_what_a_file_would_do_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn where_an_account_is_missing_the_one_that_looks_the_same_is_named_everywhere() {
+    let world = World::new().await;
+    // As other programs have made them; Tandem makes only `a`.
+    world.accounts(&[("a", 100), ("bob ", 0), ("Jose\u{301}", 0), ("Carol", 0)]).await;
+    let api = world.api(&[]).await;
+    let worker = world.worker("one").start().await;
+    for (asked, other) in
+        [("bob", r#""bob ""#), ("Jos\u{e9}", r#""Jose\u{301}""#), ("carol", r#""Carol""#)]
+    {
+        let told = format!("there is {other}, which looks the same");
+        let file = &world.write("rows.csv", format!("source,destination,value\na,{asked},1\n"));
+        let checked = world.producer(&["submit", file, "--check"]).await;
+        assert!(checked.stdout.contains(&told), "{checked:?}");
+        let shown = world.producer(&["accounts", "show", asked]).await;
+        assert!(shown.code == Some(1) && shown.stderr.contains(&told), "{shown:?}");
+        let path = format!("/v1/accounts/{}", ledger::uri::segment(asked));
+        let answer = api.get(&path).await.expect(404).json();
+        assert!(answer["detail"].as_str().is_some_and(|it| it.contains(&told)), "{answer}");
+        let id = format!("to-{other}").replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let refused = world.producer(&["transfer", "a", asked, "1", "--id", &id, "--wait"]).await;
+        assert_ne!(refused.code, Some(0), "{refused:?}");
+        let status = world.producer(&["status", &id]).await;
+        assert!(status.stderr.contains(&told), "{status:?}");
+    }
+    let shown = world.producer(&["accounts", "show", "nobody"]).await;
+    assert!(!shown.stderr.contains("looks the same"), "{shown:?}");
+    drop((worker, api));
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_check_says_what_would_refuse_a_file_and_the_same_rows_of_another_batch() {
     let world = World::new().await;
     world.accounts(&[("a", 1_000), ("b", 0)]).await;

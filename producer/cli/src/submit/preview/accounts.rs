@@ -15,6 +15,7 @@ use ledger::transaction::{Body, format_nanos};
 use serde::Serialize;
 
 use super::shortened;
+use crate::accounts::looks_like;
 use crate::context::Context;
 use crate::exit::Error;
 
@@ -119,8 +120,20 @@ impl Accounts {
             }
             progress.at(findings.looked_at, "");
         }
+        findings.missing.examples = like(context, findings.missing.examples).await?;
         Ok(findings)
     }
+}
+
+/// Names of missing accounts, each with the account that looks the same, if there is one.
+async fn like(context: &Context, names: Vec<String>) -> Result<Vec<String>, Error> {
+    let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut found = context.client.accounts_like(&asked).await?;
+    let told = |name: String| match found.remove(&name) {
+        None => name,
+        other => format!("{name}{}", looks_like(other)),
+    };
+    Ok(names.into_iter().map(told).collect())
 }
 
 impl Findings {

@@ -1,0 +1,89 @@
+//! The keys that sessions of the console are sealed with.
+//!
+//! The file has a key in each line, the newest first: that one seals, and all of them open. So a key
+//! is replaced by a new first line, and the old one is taken out when the sessions that it has
+//! sealed are over. All servers of a ledger have the same file, so that whoever has signed in at one
+//! of them has at all of them. Without a file a server makes a key, which ends with it. Fails with a
+//! sentence that names file and line.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha512};
+
+/// The fewest characters of a key: 32 random bytes in Base64.
+const KEY_CHARACTERS_MIN: usize = 43;
+
+/// The keys, the newest first. There is one at least.
+pub struct SessionKeys(Vec<[u8; 64]>);
+
+impl SessionKeys {
+    /// A key that nobody else has.
+    pub fn random() -> SessionKeys {
+        let mut hash = Sha512::new();
+        // 488 bits from the system's source.
+        (0..4).for_each(|_| hash.update(uuid::Uuid::new_v4()));
+        SessionKeys(vec![hash.finalize().into()])
+    }
+
+    /// Reads the file.
+    pub fn load(path: &Path) -> Result<SessionKeys, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        SessionKeys::parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))
+    }
+
+    /// The keys of a file with this text.
+    ///
+    /// # Errors
+    /// Names the line.
+    pub fn parse(text: &str) -> Result<SessionKeys, String> {
+        let mut keys = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if line.len() < KEY_CHARACTERS_MIN {
+                return Err(format!(
+                    "{}: the key has {} characters, and needs {KEY_CHARACTERS_MIN}; \
+                     `openssl rand -base64 48` makes one",
+                    at + 1,
+                    line.len()
+                ));
+            }
+            keys.push(Sha512::digest(line).into());
+        }
+        match keys.is_empty() {
+            true => Err(" no key in it; `openssl rand -base64 48` makes one".to_owned()),
+            false => Ok(SessionKeys(keys)),
+        }
+    }
+
+    /// The one that seals.
+    pub fn newest(&self) -> &[u8; 64] {
+        &self.0[0]
+    }
+
+    /// Those that open.
+    pub fn all(&self) -> &[[u8; 64]] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_key_is_named_by_its_line_and_the_first_key_seals() {
+        let (new, old) = ("n".repeat(64), "o".repeat(KEY_CHARACTERS_MIN));
+        let keys = SessionKeys::parse(&format!("# newest first\n{new}\n\n {old} \n")).expect("two");
+        assert_eq!(keys.all().len(), 2);
+        assert_eq!(keys.newest(), SessionKeys::parse(&new).expect("one").newest());
+        assert_eq!(keys.all()[1], *SessionKeys::parse(&old).expect("one").newest());
+        let short = SessionKeys::parse(&format!("{new}\nshort")).err().expect("it is short");
+        assert!(short.starts_with("2: the key has 5 characters"), "{short}");
+        assert!(SessionKeys::parse("# nothing\n").is_err());
+        assert_ne!(SessionKeys::random().newest(), SessionKeys::random().newest());
+    }
+}
