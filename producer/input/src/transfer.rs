@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(parsed.body.currency.as_deref(), Some("USD"));
         assert_eq!(
             parsed.body.metadata,
-            Some(rawdoc! { "n": 1_i64, "f": 1.5, "l": [RawBson::Null, true] })
+            Some(rawdoc! { "f": 1.5, "l": [RawBson::Null, true], "n": 1_i64 })
         );
         let parsed = read(
             r#"{"legs":[{"account":"a","amount":-3},{"account":"b","amount":1},
