@@ -14,9 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::problem::{Code, Problem};
 
 /// The most bytes of all bodies together, unless a single one may be larger. What is read of a body
-/// takes up to eight times as much: with its own parts a server stays within the 512 MiB that the
-/// manifests grant it.
-pub const BYTES_MAX: usize = 32 << 20;
+/// takes up to fifteen times as much: so a server stays within the 512 MiB that the manifests grant.
+pub const BYTES_MAX: usize = 24 << 20;
 
 /// The memory for bodies.
 pub struct BodyMemory(Arc<Semaphore>);

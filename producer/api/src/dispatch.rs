@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
+use ledger::limits::echo;
 use observe::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
 
 use super::answer::Answer;
@@ -272,8 +273,8 @@ impl Exchange {
             request = self.id,
             caller = self.caller,
             method = %self.method,
-            // Without the parameters, which may be many.
-            path = self.uri.path(),
+            // Without the parameters, which may be many, and cut, since anybody may send anything.
+            path = &*echo(self.uri.path()),
             status,
             trace = self.span.as_ref().map(|span| span.parent().trace_id()),
             ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),

@@ -56,7 +56,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TANDEM_LISTENERS", default_value_t = 100)]
     listeners: u16,
     /// The largest body, in bytes
-    #[arg(long, env = "TANDEM_BODY_BYTES", default_value_t = 16 << 20)]
+    #[arg(long, env = "TANDEM_BODY_BYTES", default_value_t = 8 << 20)]
     body_bytes: u32,
     /// The most transactions of one array
     #[arg(long, env = "TANDEM_ARRAY_ITEMS", default_value_t = 10_000)]
