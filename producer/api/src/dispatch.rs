@@ -45,9 +45,13 @@ pub async fn dispatch(
 }
 
 /// Answers a request for which there is no operation.
-pub fn refuse(api: &Api, problem: Problem, request: Request) -> Response<Body> {
+pub fn answer_nowhere(
+    api: &Api,
+    answer: Result<Answer, Problem>,
+    request: Request,
+) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    Exchange::begin(&parts, "none").end(api, Err(problem))
+    Exchange::begin(&parts, "none").end(api, answer)
 }
 
 /// The answer to a request for a page that is no operation, and who asked for it.

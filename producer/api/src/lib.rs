@@ -41,7 +41,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use client::{Client, Error};
 use observe::pages::{self, Pages, StatusCode};
@@ -62,6 +61,7 @@ pub use self::dispatch::{Shown, ask, show_page};
 pub use self::origin::check as check_origin;
 pub use self::problem::{Code, Problem};
 pub use self::received::Received;
+pub use self::server::Site;
 pub use self::session_keys::SessionKeys;
 pub use self::tokens::{Caller, Scope, Tokens};
 use ::overview::Sampler;
@@ -166,11 +166,11 @@ impl Api {
         })
     }
 
-    /// Serves the operations, and these pages for people beside them, until it is told to stop, and
+    /// Serves the operations, and this site for people beside them, until it is told to stop, and
     /// until what was accepted then is answered. Probes and Prometheus have a listener of their own.
     pub async fn serve(
         self: Arc<Self>,
-        pages: Router<Arc<Api>>,
+        site: Site,
         listener: TcpListener,
         probes: Option<TcpListener>,
     ) {
@@ -186,7 +186,7 @@ impl Api {
             let probed = pages::serve(probes, api.clone());
             beside.spawn(stop.clone().run_until_cancelled_owned(probed));
         }
-        server::serve(api.clone(), pages, listener, api.stop.clone()).await;
+        server::serve(api.clone(), site, listener, api.stop.clone()).await;
         stop.cancel();
         beside.close();
         beside.wait().await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{RawPathParams, Request, State};
+use axum::http::{HeaderValue, header};
 use axum::routing::{MethodFilter, MethodRouter};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -17,7 +18,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::{dispatch, refuse};
+use super::answer::Answer;
+use super::dispatch::{answer_nowhere, dispatch};
 use super::operation::Operation;
 use super::problem::{Code, Problem};
 use super::received::WAIT_MAX_S;
@@ -33,14 +35,17 @@ pub const DRAIN_LIMIT: Duration = Duration::from_secs(WAIT_MAX_S as u64 + 10);
 /// How long to wait when the system has no more descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// What is for people, beside the operations.
+pub struct Site {
+    /// Its pages.
+    pub pages: Router<Arc<Api>>,
+    /// The page that says what is wrong with an address.
+    pub missing: fn(&Problem) -> Answer,
+}
+
 /// Accepts and serves connections until `stop`.
-pub async fn serve(
-    api: Arc<Api>,
-    pages: Router<Arc<Api>>,
-    listener: TcpListener,
-    stop: CancellationToken,
-) {
-    let router = router(api.clone(), pages);
+pub async fn serve(api: Arc<Api>, site: Site, listener: TcpListener, stop: CancellationToken) {
+    let router = router(api.clone(), site);
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(api.settings.connections_max));
     loop {
@@ -82,13 +87,18 @@ pub async fn serve(
     }
 }
 
-fn router(api: Arc<Api>, pages: Router<Arc<Api>>) -> Router {
-    let no_route = async |State(api): State<Arc<Api>>, request: Request| {
-        refuse(&api, Problem::new(Code::NotFound, "there is no such address; see /v1"), request)
+fn router(api: Arc<Api>, Site { pages, missing }: Site) -> Router {
+    let no_route = async move |State(api): State<Arc<Api>>, request: Request| {
+        let problem = Problem::new(Code::NotFound, "there is no such address; see /v1");
+        // A person has mistyped it, or a program, which reads JSON.
+        let accepts = request.headers().get(header::ACCEPT).map(HeaderValue::as_bytes);
+        let is_person = accepts.is_some_and(|it| it.windows(9).any(|part| part == b"text/html"));
+        let answer = if is_person { Ok(missing(&problem)) } else { Err(problem) };
+        answer_nowhere(&api, answer, request)
     };
     let no_method = async |State(api): State<Arc<Api>>, request: Request| {
         let problem = "there is no such method here; see the header Allow";
-        refuse(&api, Problem::new(Code::MethodNotAllowed, problem), request)
+        answer_nowhere(&api, Err(Problem::new(Code::MethodNotAllowed, problem)), request)
     };
     let mut router = Router::new();
     for operation in routes::all() {

@@ -154,7 +154,7 @@ pub async fn serve(
     let address = listener.local_addr().map_err(|error| Error::Failed(error.to_string()))?;
     writeln!(out, "listening on http://{address}").map_err(Error::output)?;
     out.flush().map_err(Error::output)?;
-    Arc::new(api).serve(producer_console::router(), listener, probes).await;
+    Arc::new(api).serve(producer_console::site(), listener, probes).await;
     Ok(Exit::Ok)
 }
 

@@ -21,7 +21,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::{Answer, Api, Code, Problem, Scope, Shown, Tokens, check_origin, show_page};
+use api::{Answer, Api, Code, Problem, Scope, Shown, Site, Tokens, check_origin, show_page};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -53,8 +53,12 @@ pub struct Console {
     jobs: Jobs,
 }
 
-/// The pages, to be served beside the operations of an API.
-pub fn router() -> Router<Arc<Api>> {
+/// The console, to be served beside the operations of an API.
+pub fn site() -> Site {
+    Site { pages: router(), missing: |problem| failed(None, problem) }
+}
+
+fn router() -> Router<Arc<Api>> {
     let console = Arc::<Console>::default();
     let page = async move |State(api): State<Arc<Api>>, request: Request| {
         let show = |id: String, parts, body| {

@@ -13,6 +13,23 @@ async fn letters(api: &Api) -> Value {
 }
 
 #[tokio::test]
+async fn a_list_of_very_many_letters_looks_at_some_and_says_so() {
+    let world = World::new().await;
+    let api = world.api(&[]).await;
+    let none = letters(&api).await;
+    assert_eq!((&none["count"], &none["complete"]), (&0.into(), &true.into()), "{none}");
+    let bodies = vec![b"no message of ours".to_vec(); 10_500];
+    world.queues.publish_all_raw(DEAD, &bodies).await;
+    let listed = api.get("/v1/dead-letters?limit=5").await.expect(200).json();
+    let count = listed["count"].as_u64().expect("a count");
+    assert!((5..=10_000).contains(&count) && listed["complete"] == false, "{listed}");
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(5), "{listed}");
+    // Looking takes nothing out.
+    world.queues.wait_depth(DEAD, 10_500, s(30)).await;
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_transaction_that_has_killed_its_workers_is_settled_after_a_replay() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;

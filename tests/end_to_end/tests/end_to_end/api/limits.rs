@@ -246,6 +246,9 @@ async fn each_answer_has_the_id_of_its_request_and_is_logged_and_counted() {
     let long = format!("/v1/accounts/{}", "x".repeat(20_000));
     api.get(&long).await.expect(404);
     assert!(!api.log().contains(&"x".repeat(5_000)), "a long address is cut in the log");
+    let page = [("Accept", "text/html,application/xhtml+xml")];
+    let mistyped = api.send("GET", "/nowhere", &page, "").await.expect(404);
+    assert!(mistyped.body.starts_with("<!DOCTYPE html>"), "a person gets a page: {mistyped:?}");
     let refused = api.send("DELETE", "/v1/accounts", &[], "").await.expect(405);
     assert!(refused.header("Allow").is_some_and(|allow| allow.contains("GET")), "{refused:?}");
     let page = api.get("/metrics").await.expect(200).body;

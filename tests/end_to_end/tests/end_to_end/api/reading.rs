@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use harness::api::Api;
-use harness::wait::s;
+use harness::wait::{s, wait_until};
 use harness::world::World;
 use ledger::notation::Form;
 use mongo::Choice;
-use mongodb::bson::doc;
+use mongodb::bson::{DateTime, Document, doc};
 use serde_json::{Value, json};
 
 use super::transfer;
@@ -124,6 +124,39 @@ async fn pages_visit_each_once_and_a_cursor_is_good_for_its_own_filter_only() {
         assert_eq!(problem["errors"][0]["pointer"].as_str(), name, "{problem}");
     }
     api.get("/v1/transactions?limit=1&limit=2").await.expect(400);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn counts_of_very_many_transactions_are_estimated_and_say_so() {
+    let world = World::new().await;
+    let api = world.api(&[]).await;
+    let few = api.get("/v1/stats").await.expect(200).json();
+    assert_eq!((&few["estimated"], &few["states"]["done"]), (&json!(false), &json!(0)), "{few}");
+    // One in four is canceled; no worker looks at what is final.
+    let final_ones = (0..101_000).map(|n: i32| {
+        let state = if n % 4 == 0 { "canceled" } else { "done" };
+        doc! { "_id": format!("t{n}"), "state": state, "createdAt": DateTime::from_millis(0) }
+    });
+    let all: Vec<Document> = final_ones.collect();
+    let transactions = world.store.transactions();
+    transactions.insert_many(all).bypass_document_validation(true).await.expect("there is room");
+    // The counts of before are told for ten seconds.
+    wait_until("they are counted again", s(60), async || {
+        let stats = api.get("/v1/stats").await.expect(200).json();
+        let count = |state: &str| stats["states"][state].as_i64().expect("a count");
+        let (done, canceled) = (count("done"), count("canceled"));
+        if done + canceled == 0 {
+            return false;
+        }
+        assert_eq!(stats["estimated"], true, "{stats}");
+        assert!((100_000..=101_000).contains(&(done + canceled)), "{stats}");
+        assert!((20_000..31_000).contains(&canceled), "{stats}");
+        true
+    })
+    .await;
+    let exact = world.producer(&["stats", "--json"]).await.expect_success().json();
+    assert_eq!((&exact["states"]["canceled"], &exact["estimated"]), (&json!(25_250), &json!(null)));
     world.finish().await;
 }
 
