@@ -8,7 +8,7 @@
 //! An event is a CloudEvent 1.0 in binary mode. Its `id` is made from the transaction's id and
 //! state.
 
-use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use serde_json::{Map, Value, json};
 use strum::{EnumCount, VariantArray};
 
@@ -188,8 +188,8 @@ fn metadata(document: &RawDocument, into: &mut Map<String, Value>) {
         Ok(Some(_)) | Err(_) => None,
     };
     let sound = stored.filter(|stored| check_metadata(stored).is_ok());
-    match sound.and_then(|stored| Document::try_from(stored).ok()) {
-        Some(metadata) => into.insert("metadata".to_owned(), json::from_document(&metadata)),
+    match sound.and_then(json::from_raw) {
+        Some(metadata) => into.insert("metadata".to_owned(), metadata),
         None => into.insert("metadataOmitted".to_owned(), Value::Bool(true)),
     };
 }

@@ -67,6 +67,14 @@ pub fn lookalikes(name: &str) -> Vec<String> {
     all
 }
 
+/// What is said of an account that looks like one that is missing. Whatever nobody could tell apart
+/// is written with escapes.
+#[must_use]
+pub fn alike_told(other: &str) -> String {
+    let shown: String = echo(other).chars().flat_map(char::escape_default).collect();
+    format!("there is \"{shown}\", which looks like it")
+}
+
 /// Whether a character has no width and no effect that a name needs: soft hyphens, joiners, marks of
 /// direction, byte-order marks, selectors of a variant, tags.
 fn is_unseen(c: char) -> bool {

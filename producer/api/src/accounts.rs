@@ -4,8 +4,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use client::{Adjusted, Change, Entry, Error, Opened, Period, readable};
 use input::{ACCOUNT, Record, parse_account};
 use ledger::account::Account as Stored;
-use ledger::limits::echo;
 use ledger::notation::Notation;
+use ledger::visible::alike_told;
 use ledger::{json, uri};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -130,15 +130,12 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
         Ok(account) => Ok(Answer::json(StatusCode::OK, &account)),
         Err(error @ Error::NotFound { .. }) => {
             let missing = Problem::from(error);
-            let other = call.api.client.accounts_like(&[name]).await?.remove(name);
+            // A courtesy: that it is missing is known, whatever comes of this.
+            let alike = call.api.client.accounts_like(&[name]).await;
+            let other = alike.unwrap_or_default().remove(name);
             Err(match other {
-                // Written with escapes, since nobody could see the difference.
                 Some(other) => {
-                    let detail = format!(
-                        "{}; there is {:?}, which looks the same",
-                        missing.detail,
-                        echo(&other)
-                    );
+                    let detail = format!("{}; {}", missing.detail, alike_told(&other));
                     Problem { detail, ..missing }
                 }
                 None => missing,

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use input::Unique;
+use input::crowd::is_crowd;
 use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -18,13 +19,22 @@ pub struct Items<T> {
     pub count: usize,
 }
 
-/// Reads an array of at most `most` items; further ones are only counted. `each` gets an item,
-/// or the length of an item that is longer than `bytes_max`.
+/// Why an item is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooMuch {
+    /// It has so many bytes.
+    Bytes(usize),
+    /// It has more values than it may have.
+    Values,
+}
+
+/// Reads an array of at most `most` items; further ones are only counted. `each` gets an item, or
+/// why it is too much: it is longer than `bytes_max`, or a crowd of values.
 pub fn read<T>(
     body: &[u8],
     most: usize,
     bytes_max: usize,
-    each: impl FnMut(Result<Value, usize>) -> T,
+    each: impl FnMut(Result<Value, TooMuch>) -> T,
 ) -> Result<Items<T>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let items = deserializer.deserialize_seq(Each { most, bytes_max, each })?;
@@ -37,7 +47,7 @@ struct Each<F> {
     each: F,
 }
 
-impl<'de, T, F: FnMut(Result<Value, usize>) -> T> Visitor<'de> for Each<F> {
+impl<'de, T, F: FnMut(Result<Value, TooMuch>) -> T> Visitor<'de> for Each<F> {
     type Value = Items<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,9 +59,10 @@ impl<'de, T, F: FnMut(Result<Value, usize>) -> T> Visitor<'de> for Each<F> {
         while items.count < self.most {
             let Some(text) = list.next_element::<&RawValue>()? else { return Ok(items) };
             let (at, text) = (items.count, text.get());
-            let item = match text.len() > self.bytes_max {
-                true => Err(text.len()),
-                false => Ok(value(text).map_err(|e| S::Error::custom(format!("item {at}: {e}")))?),
+            let item = match text.len() {
+                bytes if bytes > self.bytes_max => Err(TooMuch::Bytes(bytes)),
+                _ if is_crowd(text.as_bytes()) => Err(TooMuch::Values),
+                _ => Ok(value(text).map_err(|e| S::Error::custom(format!("item {at}: {e}")))?),
             };
             items.read.push((self.each)(item));
             items.count += 1;
@@ -69,20 +80,25 @@ fn value(text: &str) -> Result<Value, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
+    use input::crowd::VALUES_MAX;
+
     use super::*;
 
     #[test]
     fn items_come_one_by_one_and_those_beyond_the_limit_are_counted() {
-        let told = |item: Result<Value, usize>| match item {
+        let told = |item: Result<Value, TooMuch>| match item {
             Ok(item) => item.to_string(),
-            Err(length) => format!("{length} bytes"),
+            Err(why) => format!("{why:?}"),
         };
         let items = read(br#"[1, "four", {"a":[]}, "long text", 5, [6]] "#, 5, 9, told);
         let items = items.expect("an array");
-        let expected = ["1", "\"four\"", "{\"a\":[]}", "11 bytes", "5"];
+        let expected = ["1", "\"four\"", "{\"a\":[]}", "Bytes(11)", "5"];
         assert_eq!((items.read, items.count), (expected.map(str::to_owned).to_vec(), 6));
         for broken in ["[", "[1]x", "[1,]", "{}", r#"[{"a":1,"a":2}]"#, "[01]", r#"["\ud800"]"#] {
             assert!(read(broken.as_bytes(), 5, 100, told).is_err(), "{broken}");
         }
+        let crowd = format!("[1, [{}1], 2]", "1,".repeat(VALUES_MAX));
+        let items = read(crowd.as_bytes(), 5, usize::MAX, told).expect("an array");
+        assert_eq!(items.read, ["1", "Values", "2"], "its neighbours are read");
     }
 }

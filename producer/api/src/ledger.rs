@@ -18,7 +18,7 @@ use super::call::Call;
 use super::problem::{Code, Problem};
 
 /// So many transactions are counted one by one; of more, counts are estimated.
-pub const COUNTED_MAX: u64 = 100_000;
+pub const STATS_COUNTED_MAX: u64 = 100_000;
 
 /// How old counts may be.
 const FRESH_FOR: Duration = Duration::from_secs(10);
@@ -48,8 +48,8 @@ pub struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     ended_by_others: Option<BTreeMap<String, u64>>,
-    /// Whether the counts are estimated by a sample, as they are of more than 100,000 transactions.
-    /// States and reasons that few have may then be missing.
+    /// Whether the counts are estimated by a sample, as they are of a collection of more than 100,000
+    /// documents. States that few are in may then be counted as 0, and reasons of few be missing.
     estimated: bool,
     /// How many seconds ago they were counted.
     age_seconds: u64,
@@ -154,7 +154,7 @@ pub async fn stats(call: Call) -> Result<Answer, Problem> {
     let (at, counted) = match &*counts {
         Some((at, counted)) if at.elapsed() < FRESH_FOR => (*at, counted.clone()),
         Some(_) | None => {
-            let counted = call.api.client.stats_reading(COUNTED_MAX).await?;
+            let counted = call.api.client.stats_reading(STATS_COUNTED_MAX).await?;
             counts.insert((Instant::now(), counted)).clone()
         }
     };

@@ -194,12 +194,9 @@ async fn listed(
     reason: Option<&str>,
 ) -> Result<Letters, Problem> {
     let (mut groups, mut items, mut count) = (BTreeMap::<String, u64>::new(), Vec::new(), 0);
-    let (begun, mut complete) = (Instant::now(), false);
+    let begun = Instant::now();
     while count < LOOKED_AT_MAX && begun.elapsed() < LOOK_LIMIT {
-        let Some(held) = look.next().await? else {
-            complete = true;
-            break;
-        };
+        let Some(held) = look.next().await? else { break };
         let letter = Letter::of(&held.letter);
         count += 1;
         *groups.entry(letter.reason.clone()).or_default() += 1;
@@ -207,6 +204,7 @@ async fn listed(
             items.push(letter);
         }
     }
+    let complete = look.letters.left() == 0;
     let group = |(reason, count)| Group { reason, count };
     let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));

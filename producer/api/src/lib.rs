@@ -116,6 +116,8 @@ pub fn metrics_at_start() -> String {
 pub mod limits {
     pub use super::bodies::BYTES_MAX as BODIES_BYTES_MAX;
     pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
+    pub use super::ledger::STATS_COUNTED_MAX;
+    pub use super::letters::LOOKED_AT_MAX as LETTERS_LOOKED_AT_MAX;
     pub use super::overview::VIEWERS_MAX;
     pub use super::received::WAIT_MAX_S;
     pub use super::requests::IDS_BYTES_MAX as KEYED_IDS_BYTES_MAX;
@@ -145,7 +147,8 @@ impl Api {
     /// An API over a ledger.
     ///
     /// # Errors
-    /// When the file of tokens can't be read; the sentence names file and line.
+    /// When the file of tokens, or that of session keys, can't be read; the sentence names file and
+    /// line.
     pub fn new(client: Client, settings: Settings, stop: CancellationToken) -> Result<Api, String> {
         let tokens = settings.load_tokens()?;
         let session_keys = settings.load_session_keys()?;

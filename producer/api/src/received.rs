@@ -9,13 +9,14 @@ use std::time::{Duration, SystemTime};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
 use bson::DateTime;
+use input::crowd::{self, is_crowd};
 use input::{Flaw, Unique};
 use ledger::limits::{TEXT_BYTES_MAX, echo};
 use ledger::transaction::check_name;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::items::{self, Items};
+use super::items::{self, Items, TooMuch};
 use super::param::Param;
 use super::problem::{Code, Problem};
 
@@ -151,7 +152,10 @@ impl Received {
     pub fn json(&self) -> Result<Value, Problem> {
         self.require_json()?;
         if self.body.len() > TEXT_BYTES_MAX {
-            return Err(too_long(self.body.len()));
+            return Err(too_much(TooMuch::Bytes(self.body.len())));
+        }
+        if is_crowd(&self.body) {
+            return Err(too_much(TooMuch::Values));
         }
         let read = serde_json::from_slice::<Unique>(&self.body);
         read.map(|Unique(value)| value).map_err(|error| no_json(&error))
@@ -174,7 +178,7 @@ impl Received {
                 "is not an array; send one transaction to POST /v1/transactions".to_owned();
             return Err(Flaw { field: None, problem }.into());
         }
-        let each = |item: Result<_, usize>| each(item.map_err(too_long));
+        let each = |item: Result<_, TooMuch>| each(item.map_err(too_much));
         let read = items::read(&self.body, most, TEXT_BYTES_MAX, each);
         read.map_err(|error| no_json(&error))
     }
@@ -220,8 +224,13 @@ impl Received {
     }
 }
 
-fn too_long(length: usize) -> Problem {
-    let problem = format!("a text of {length} bytes; the limit for one is {TEXT_BYTES_MAX}");
+fn too_much(why: TooMuch) -> Problem {
+    let problem = match why {
+        TooMuch::Bytes(bytes) => {
+            format!("a text of {bytes} bytes; the limit for one is {TEXT_BYTES_MAX}")
+        }
+        TooMuch::Values => crowd::refusal(),
+    };
     Problem::new(Code::TooLarge, problem)
 }
 

@@ -3,15 +3,22 @@
 //! The file has a key in each line, the newest first: that one seals, and all of them open. So a key
 //! is replaced by a new first line, and the old one is taken out when the sessions that it has
 //! sealed are over. All servers of a ledger have the same file, so that whoever has signed in at one
-//! of them has at all of them. Without a file a server makes a key, which ends with it. Fails with a
+//! of them has at all of them. Without a file a server makes a key, which ends with it.
+//!
+//! A key is as secret as the token of an operator: who has it and a digest of the file of tokens can
+//! make a session. So a file that everybody on the machine can read is refused. Fails with a
 //! sentence that names file and line.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha512};
 
 /// The fewest characters of a key: 32 random bytes in Base64.
 const KEY_CHARACTERS_MIN: usize = 43;
+
+/// The rights of those who are neither the owner nor of the group.
+const OTHERS: u32 = 0o007;
 
 /// The keys, the newest first. There is one at least.
 pub struct SessionKeys(Vec<[u8; 64]>);
@@ -27,8 +34,16 @@ impl SessionKeys {
 
     /// Reads the file.
     pub fn load(path: &Path) -> Result<SessionKeys, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let failed = |error| format!("{}: {error}", path.display());
+        let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();
+        if mode & OTHERS != 0 {
+            let (path, mode) = (path.display(), mode & 0o777);
+            return Err(format!(
+                "{path}: everybody on this machine can read the keys (mode {mode:03o}); take the \
+                 rights of others away"
+            ));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
         SessionKeys::parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))
     }
 

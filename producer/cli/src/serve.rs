@@ -22,7 +22,7 @@ pub(crate) const HELP: &str = "\
 Without --tokens it listens only on this machine's own address, and whoever reaches that may do
 everything. At / is the console for people, /v1 explains every operation, and /v1/openapi.json says it
 to programs. It ends on SIGTERM when what it has accepted is answered, 70 seconds later at most, and
-reads the file of tokens again on SIGHUP.
+reads its files again on SIGHUP.
 
 Examples:
   producer serve
@@ -37,7 +37,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TANDEM_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Address of /metrics, /healthz and /readyz, which need no token there; `off` for none
-    #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9463")]
+    #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9470")]
     http: String,
     /// The file of the tokens, a line for each: NAME SCOPES SHA256
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]

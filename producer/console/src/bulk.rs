@@ -157,7 +157,7 @@ impl Target {
             let (id, why) = (text(letter, "id").to_owned(), text(letter, "detail").to_owned());
             until.is_none_or(|until| at <= until).then_some(Item { id, at, why })
         };
-        let is_capped = letters.len() >= LETTERS_MAX;
+        let is_capped = letters.len() >= LETTERS_MAX || all["complete"] == false;
         Ok(Matching {
             items: letters.iter().filter_map(item).collect(),
             is_capped,

@@ -81,7 +81,7 @@ fn groups(parked: &[ParkedTransaction]) -> Markup {
 
 fn dead(letters: &Value) -> Markup {
     html! {
-        @if items(letters, "groups").is_empty() { p { "There are none." } }
+        @if letters["count"] == 0 && letters["complete"] == true { p { "There are none." } }
         @if letters["complete"] == false {
             p { "Of the oldest " (grouped(letters["count"].as_u64().unwrap_or_default())) " letters; there are more." }
         }

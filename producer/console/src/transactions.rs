@@ -6,7 +6,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::act::{Act, buttons};
-use super::html::{account, items, link, moment, next, page, state, table, text, transaction};
+use super::html::{
+    account, grouped, items, link, moment, next, page, state, table, text, transaction,
+};
 use super::visit::Visit;
 use super::{go_to, html as answer_with};
 
@@ -160,7 +162,9 @@ async fn letter(visit: &Visit, one: &Value) -> Markup {
     let named = Value::from(text(one, "id")).to_string();
     let names = |letter: &&Value| text(letter, "body").contains(&named);
     match items(&letters, "items").iter().find(names) {
-        None => html! { p { "Among the first 1,000 dead letters, none names it." } },
+        None => html! {
+            p { "Among the oldest " (grouped(items(&letters, "items").len() as u64)) " dead letters, none names it." }
+        },
         Some(found) => html! {
             p { "Its message is a " a href=(link("/console/letter", &[("id", text(found, "id"))])) { "dead letter" } "." }
         },

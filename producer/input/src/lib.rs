@@ -3,6 +3,7 @@
 mod account;
 mod capture;
 pub mod content;
+pub mod crowd;
 pub mod files;
 mod record;
 mod transfer;

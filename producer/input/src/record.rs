@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::Flaw;
+use super::crowd::{self, is_crowd};
 use super::files::{Column, Columns, RESULT_COLUMNS, RESULT_ROW, csv_cells};
 use super::unique::Unique;
 
@@ -267,6 +268,9 @@ pub(super) fn part(value: &Value, notation: &Notation) -> Result<Amount, Notatio
 
 /// The fields of a text that is one object.
 fn object(text: &str) -> Result<Vec<(String, Value)>, Flaw> {
+    if is_crowd(text.as_bytes()) {
+        return Err(Flaw::whole(crowd::refusal()));
+    }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     deserializer
         .deserialize_map(Fields)

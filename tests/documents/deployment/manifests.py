@@ -101,7 +101,7 @@ def check_workload(overlay, deployment, known):
     budgets = overlay.of("PodDisruptionBudget").values()
     kept = [one for one in budgets if is_of(one["spec"]["selector"]["matchLabels"], labels)]
     expect(len(kept) == 1, f"{where}: {len(kept)} disruption budgets")
-    check_reached(overlay, where, labels, ports)
+    check_reached(overlay, where, labels, ports, port)
 
 
 def check_container(overlay, where, pod, known):
@@ -143,18 +143,23 @@ def check_job(overlay, cron, known):
     expect(any("egress" in one["spec"] for one in let_out), f"{where}: no policy lets it out")
 
 
-def check_reached(overlay, where, labels, ports):
+def check_reached(overlay, where, labels, ports, probes):
     """NetworkPolicies let its ports in, and Services of it lead there."""
     allowed = set()
     for policy in overlay.of("NetworkPolicy").values():
         if is_of(policy["spec"]["podSelector"]["matchLabels"], labels):
             rules = policy["spec"].get("ingress", [])
             allowed |= {one["port"] for rule in rules for one in rule["ports"]}
+            for rule in rules:
+                scraped = any(one["port"] == probes for one in rule["ports"])
+                sources = [one.get("namespaceSelector", {}).get("matchLabels") for one in rule["from"]]
+                known = sources == [{"kubernetes.io/metadata.name": "monitoring"}]
+                expect(known or not scraped, f"{where}: {sources} reach the metrics, which ask for no token")
     expect(allowed == ports, f"{where}: policies let {allowed} in, it listens on {ports}")
     for name, service in overlay.of("Service").items():
         if is_of(service["spec"]["selector"], labels):
             targets = {one["targetPort"] for one in service["spec"]["ports"]}
-            expect(targets <= {"http"} | ports, f"{where}: the Service {name} leads to {targets}")
+            expect(targets <= {"http"}, f"{where}: the Service {name} leads to {targets}")
 
 
 def check_scaling(overlay):

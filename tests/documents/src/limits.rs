@@ -7,6 +7,7 @@
 use std::fmt::{Display, Write};
 
 use api::limits as p;
+use input::crowd::VALUES_MAX;
 use input::files::SHOWN_MAX;
 use ledger::amount::Amount;
 use ledger::limits as l;
@@ -289,6 +290,13 @@ fn api() -> Vec<Limit> {
             "413, or the same in its item",
             "items_come_one_by_one_and_those_beyond_the_limit_are_counted",
         ),
+        limit(
+            "values within one of these, or within a line of JSON",
+            VALUES_MAX,
+            "VALUES_MAX",
+            "413, or the same in its item; a line is refused",
+            "a_crowd_of_values_is_told_from_its_text_on_each_level_and_never_within_a_string",
+        ),
         of(
             "TANDEM_ARRAY_ITEMS",
             "transactions of one array",
@@ -319,6 +327,20 @@ fn api() -> Vec<Limit> {
         ),
         of("TANDEM_LISTENERS", "listeners to events", "", "429", ""),
         limit("streams of the overview", p::VIEWERS_MAX, "VIEWERS_MAX", "429", ""),
+        limit(
+            "transactions that `GET /v1/stats` counts one by one",
+            p::STATS_COUNTED_MAX,
+            "STATS_COUNTED_MAX",
+            "of more, the counts are estimated, and say so",
+            "counts_of_very_many_transactions_are_estimated_and_say_so",
+        ),
+        limit(
+            "dead letters that a list looks at",
+            p::LETTERS_LOOKED_AT_MAX,
+            "LOOKED_AT_MAX",
+            "`complete` is false; also after a second",
+            "a_list_of_very_many_letters_looks_at_some_and_says_so",
+        ),
         limit(
             "parked transactions of one bulk job",
             producer_console::PARKED_MAX as usize,

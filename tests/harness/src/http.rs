@@ -99,9 +99,13 @@ async fn ask(address: SocketAddr, request: String) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     // A server may answer before it has read everything.
     drop(stream.write_all(request.as_bytes()).await);
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes).await {
+        Err(error) if bytes.is_empty() => return Err(error),
+        // It cuts off who still sends when its answer is out.
+        Ok(_) | Err(_) => {}
+    }
+    String::from_utf8(bytes).map_err(std::io::Error::other)
 }
 
 /// The metrics of one worker at one moment.

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::raw::cstr;
-use bson::{DateTime, Document, RawDocumentBuf, doc};
+use bson::{DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
 
 use crate::amount::{Amount, AmountError};
 
@@ -49,8 +49,9 @@ pub struct Body {
     pub currency: Option<String>,
     /// The transaction whose effect this one takes back.
     pub reverses: Option<String>,
-    /// Whatever the client wants to keep beside it, which [`check_metadata`] has passed; the engine
-    /// never reads it. As bytes: a tree of many small values takes sixty times as much memory.
+    /// Whatever the client wants to keep beside it, which who submits it has to have checked by
+    /// [`check_metadata`]; the engine never reads it. As bytes: a tree of many small values takes
+    /// sixty times as much memory.
     pub metadata: Option<RawDocumentBuf>,
     /// None where it asks for nothing beside its legs, so that most bodies stay small.
     terms: Option<Box<Terms>>,
@@ -204,7 +205,7 @@ impl Body {
         let raw = RawDocumentBuf::try_from(&document);
         let mut raw = raw.expect("no name has a zero byte");
         if let Some(metadata) = &self.metadata {
-            raw.append(cstr!("metadata"), metadata.clone());
+            raw.append(cstr!("metadata"), RawBsonRef::Document(metadata));
         }
         raw
     }

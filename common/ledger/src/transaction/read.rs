@@ -287,32 +287,39 @@ pub fn check_metadata(metadata: &RawDocument) -> Result<(), BodyError> {
         let problem = format!("has {size} bytes; the limit is {METADATA_BYTES_MAX}");
         return Err(field_error("metadata", problem));
     }
-    if deeper_than(METADATA_DEPTH_MAX, metadata) {
-        let problem = format!("is nested deeper than {METADATA_DEPTH_MAX} levels");
-        return Err(field_error("metadata", problem));
-    }
-    match Document::try_from(metadata) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(field_error("metadata", "has text in it that is not valid")),
+    match walk(METADATA_DEPTH_MAX, metadata) {
+        Ok(()) => Ok(()),
+        Err(Flaw::TooDeep) => {
+            let problem = format!("is nested deeper than {METADATA_DEPTH_MAX} levels");
+            Err(field_error("metadata", problem))
+        }
+        Err(Flaw::Unreadable) => Err(field_error("metadata", "has text in it that is not valid")),
     }
 }
 
-/// Whether a document has more than so many levels, itself included.
-fn deeper_than(levels: usize, document: &RawDocument) -> bool {
-    levels == 0
-        || document.iter_elements().flatten().any(|element| {
-            let nested = matches!(
-                element.element_type(),
-                ElementType::EmbeddedDocument | ElementType::Array
-            );
-            nested
-                && match element.value() {
-                    Ok(RawBsonRef::Document(inner)) => deeper_than(levels - 1, inner),
-                    Ok(RawBsonRef::Array(inner)) => RawDocument::from_bytes(inner.as_bytes())
-                        .is_ok_and(|inner| deeper_than(levels - 1, inner)),
-                    Ok(_) | Err(_) => false,
-                }
-        })
+/// What is wrong with metadata beside its size.
+enum Flaw {
+    TooDeep,
+    Unreadable,
+}
+
+/// Goes through a document, without a tree of it: it has at most so many levels, itself included,
+/// and each of its values can be read.
+fn walk(levels: usize, document: &RawDocument) -> Result<(), Flaw> {
+    let inner_levels = levels.checked_sub(1).ok_or(Flaw::TooDeep)?;
+    for element in document.iter_elements() {
+        let value = element.and_then(|element| element.value());
+        let inner = match value.map_err(|_| Flaw::Unreadable)? {
+            RawBsonRef::Document(inner) => inner,
+            RawBsonRef::Array(inner) => {
+                RawDocument::from_bytes(inner.as_bytes()).map_err(|_| Flaw::Unreadable)?
+            }
+            RawBsonRef::JavaScriptCodeWithScope(code) => code.scope,
+            _ => continue,
+        };
+        walk(inner_levels, inner)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub(super) fn all() -> Vec<Operation> {
         get("/v1/stats", "stats", |call| Box::pin(ledger::stats(call)))
             .about(
                 "Count transactions by state and reason",
-                "The counts may be ten seconds old. Of more than 100,000 transactions they are \
+                "The counts may be ten seconds old. Of more than 100,000 documents they are \
                  estimated by a sample; `GET /v1/overview` counts what is not final.",
             )
             .needs(Scope::Read)

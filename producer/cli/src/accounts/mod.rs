@@ -15,6 +15,7 @@ use client::{Change, Opened, Reserved, readable};
 use ledger::account::{Account, Status};
 use ledger::json;
 use ledger::limits::echo;
+use ledger::visible::alike_told;
 
 pub use import::import;
 pub use statement::why;
@@ -217,7 +218,7 @@ async fn show(
                 print(&document, &reserved, args.json, out)?;
             }
             Err(client::Error::NotFound { .. }) => {
-                let like = context.client.accounts_like(&[id]).await?.remove(id);
+                let like = context.client.accounts_like(&[id]).await.unwrap_or_default().remove(id);
                 context.console.note(format!("{id}: no such account{}", looks_like(like)));
                 exit = Exit::Failed;
             }
@@ -229,10 +230,7 @@ async fn show(
 
 /// What is said of an account that looks like the one that is missing.
 pub(crate) fn looks_like(other: Option<String>) -> String {
-    other.map_or_else(String::new, |other| {
-        // Written with escapes, since nobody could see the difference.
-        format!("; there is {:?}, which looks the same", echo(&other))
-    })
+    other.map_or_else(String::new, |other| format!("; {}", alike_told(&other)))
 }
 
 async fn list(

@@ -120,7 +120,7 @@ pub async fn status(
         match context.client.transaction(id).await? {
             Some(document) => {
                 print(&document, args.json, out)?;
-                note_lookalikes(context, &document).await?;
+                note_lookalikes(context, &document).await;
             }
             None if adjustment(context, id, args.json, out).await? => {}
             None => {
@@ -133,20 +133,21 @@ pub async fn status(
 }
 
 /// Says where an account that a transaction has not found looks like one that there is.
-async fn note_lookalikes(context: &Context, document: &Document) -> Result<(), Error> {
+async fn note_lookalikes(context: &Context, document: &Document) {
     let not_found = ReasonCode::AccountNotFound.as_str();
     let is_one = Standing::of(document).reason.is_some_and(|(code, _)| code == not_found);
     let body = Body::from_document(document).ok().filter(|_| is_one);
-    let Some(body) = body else { return Ok(()) };
+    let Some(body) = body else { return };
     let names: Vec<&str> = body.legs().iter().map(|leg| leg.account.as_ref()).collect();
-    let there = context.client.accounts_named(&names).await?;
+    // A courtesy: what is known of the transaction was told.
+    let there = context.client.accounts_named(&names).await.unwrap_or_default();
     let missing: Vec<&str> =
         names.into_iter().filter(|name| !there.contains_key(*name)).take(EXAMPLES_MAX).collect();
-    for (name, other) in context.client.accounts_like(&missing).await? {
+    let alike = context.client.accounts_like(&missing).await.unwrap_or_default();
+    for (name, other) in alike {
         let told = looks_like(Some(other));
         context.console.note(format!("{}: no such account{told}", echo(&name)));
     }
-    Ok(())
 }
 
 /// Prints an adjustment, which has a transaction's place in a statement; whether there is one.

@@ -36,7 +36,7 @@ async fn a_check_says_what_a_file_would_do_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn where_an_account_is_missing_the_one_that_looks_the_same_is_named_everywhere() {
+async fn where_an_account_is_missing_the_one_that_looks_like_it_is_named() {
     let world = World::new().await;
     // As other programs have made them; Tandem makes only `a`.
     world.accounts(&[("a", 100), ("bob ", 0), ("Jose\u{301}", 0), ("Carol", 0)]).await;
@@ -45,10 +45,12 @@ async fn where_an_account_is_missing_the_one_that_looks_the_same_is_named_everyw
     for (asked, other) in
         [("bob", r#""bob ""#), ("Jos\u{e9}", r#""Jose\u{301}""#), ("carol", r#""Carol""#)]
     {
-        let told = format!("there is {other}, which looks the same");
+        let told = format!("there is {other}, which looks like it");
         let file = &world.write("rows.csv", format!("source,destination,value\na,{asked},1\n"));
         let checked = world.producer(&["submit", file, "--check"]).await;
         assert!(checked.stdout.contains(&told), "{checked:?}");
+        let json = world.producer(&["submit", file, "--check", "--json"]).await.json();
+        assert_eq!(json["accounts"]["missing"]["examples"], json!([asked]), "{json}");
         let shown = world.producer(&["accounts", "show", asked]).await;
         assert!(shown.code == Some(1) && shown.stderr.contains(&told), "{shown:?}");
         let path = format!("/v1/accounts/{}", ledger::uri::segment(asked));
@@ -61,7 +63,7 @@ async fn where_an_account_is_missing_the_one_that_looks_the_same_is_named_everyw
         assert!(status.stderr.contains(&told), "{status:?}");
     }
     let shown = world.producer(&["accounts", "show", "nobody"]).await;
-    assert!(!shown.stderr.contains("looks the same"), "{shown:?}");
+    assert!(!shown.stderr.contains("looks like"), "{shown:?}");
     drop((worker, api));
     world.finish().await;
 }

@@ -4,7 +4,7 @@
 //! whether it is missing, frozen or closed, holds amounts of another form, or is short: even if all
 //! that the file brings came first, or unless it does.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use client::AccountId;
@@ -12,10 +12,10 @@ use ledger::account::{Account, Status};
 use ledger::amount::Amount;
 use ledger::limits::echo;
 use ledger::transaction::{Body, format_nanos};
+use ledger::visible::alike_told;
 use serde::Serialize;
 
 use super::shortened;
-use crate::accounts::looks_like;
 use crate::context::Context;
 use crate::exit::Error;
 
@@ -71,6 +71,8 @@ pub struct Findings {
     /// Legs whose accounts were not, because there are too many.
     not_looked_at: u64,
     missing: Found,
+    /// For names of the examples, accounts that there are and that look like them.
+    alike: BTreeMap<String, String>,
     frozen: Found,
     closed: Found,
     /// Their documents break the schema.
@@ -120,20 +122,10 @@ impl Accounts {
             }
             progress.at(findings.looked_at, "");
         }
-        findings.missing.examples = like(context, findings.missing.examples).await?;
+        let missing: Vec<&str> = findings.missing.examples.iter().map(String::as_str).collect();
+        findings.alike = context.client.accounts_like(&missing).await?.into_iter().collect();
         Ok(findings)
     }
-}
-
-/// Names of missing accounts, each with the account that looks the same, if there is one.
-async fn like(context: &Context, names: Vec<String>) -> Result<Vec<String>, Error> {
-    let asked: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut found = context.client.accounts_like(&asked).await?;
-    let told = |name: String| match found.remove(&name) {
-        None => name,
-        other => format!("{name}{}", looks_like(other)),
-    };
-    Ok(names.into_iter().map(told).collect())
 }
 
 impl Findings {
@@ -195,6 +187,9 @@ impl fmt::Display for Findings {
             if *count > 0 {
                 write!(f, "\n  {count} {what}: {}", shortened(examples, *count))?;
             }
+        }
+        for (name, other) in &self.alike {
+            write!(f, "\n  {name}: {}", alike_told(other))?;
         }
         match self.not_looked_at {
             0 => Ok(()),
