@@ -1,8 +1,8 @@
 //! The keys that sessions of the console are sealed with.
 //!
-//! The file has a key in each line, the newest first: that one seals, and all of them open. So a key
-//! is replaced by a new first line, and the old one is taken out when the sessions that it has
-//! sealed are over. All servers of a ledger have the same file, so that whoever has signed in at one
+//! The file has a key in each line: the first one seals, and all of them open. So a new key is added
+//! behind the others, comes to the front when all servers have it, and the old one is taken out when
+//! the sessions that it has sealed are over. All servers of a ledger have the same file, so that whoever has signed in at one
 //! of them has at all of them. Without a file a server makes a key, which ends with it.
 //!
 //! A key is as secret as the token of an operator: who has it and a digest of the file of tokens can
