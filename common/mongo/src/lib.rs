@@ -117,6 +117,7 @@ pub use resting::{FirstDue, Resting};
 pub use roles::{ROLES, Role};
 pub use schema::Inspection;
 pub use slowing::Slowing;
+pub use statements::raw;
 pub use submissions::{ENDED_BY_OTHERS, WRITTEN_FIELDS};
 pub use sums::{PieceSums, Reach, SETTLED_MS, SummedUp};
 pub use unfinished::{OldestOne, Unfinished};

@@ -200,7 +200,12 @@ pub(super) fn canceling(reason: &Reason, never_posted: bool) -> RawDocumentBuf {
     }
 }
 
-pub(super) fn raw(document: &Document) -> RawDocumentBuf {
+/// A document as bytes.
+///
+/// # Panics
+/// When the name of a field has a zero byte.
+#[must_use]
+pub fn raw(document: &Document) -> RawDocumentBuf {
     document.try_into().expect("no name of a field has a NUL")
 }
 

@@ -126,23 +126,18 @@ pub fn period(received: &Received) -> Result<Period, Problem> {
 /// `GET /v1/accounts/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
     let name = call.name()?;
-    match find(&call.api, name).await {
-        Ok(account) => Ok(Answer::json(StatusCode::OK, &account)),
-        Err(error @ Error::NotFound { .. }) => {
-            let missing = Problem::from(error);
-            // A courtesy: that it is missing is known, whatever comes of this.
-            let alike = call.api.client.accounts_like(&[name]).await;
-            let other = alike.unwrap_or_default().remove(name);
-            Err(match other {
-                Some(other) => {
-                    let detail = format!("{}; {}", missing.detail, alike_told(&other));
-                    Problem { detail, ..missing }
-                }
-                None => missing,
-            })
-        }
-        Err(error) => Err(error.into()),
+    let found = find(&call.api, name).await;
+    let is_missing = matches!(found, Err(Error::NotFound { .. }));
+    let mut found = found.map_err(Problem::from);
+    if let Err(missing) = &mut found
+        && is_missing
+    {
+        // A courtesy: that it is missing is known, whatever comes of this.
+        let alike = call.api.client.accounts_like(&[name]).await.unwrap_or_default();
+        missing.detail +=
+            &alike.get(name).map_or_else(String::new, |it| format!("; {}", alike_told(it)));
     }
+    Ok(Answer::json(StatusCode::OK, &found?))
 }
 
 /// `GET /v1/accounts`

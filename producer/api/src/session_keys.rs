@@ -2,8 +2,9 @@
 //!
 //! The file has a key in each line: the first one seals, and all of them open. So a new key is added
 //! behind the others, comes to the front when all servers have it, and the old one is taken out when
-//! the sessions that it has sealed are over. All servers of a ledger have the same file, so that whoever has signed in at one
-//! of them has at all of them. Without a file a server makes a key, which ends with it.
+//! the sessions that it has sealed are over. All servers of a ledger have the same file, so that
+//! whoever has signed in at one of them has at all of them. Without a file a server makes a key, which
+//! ends with it.
 //!
 //! A key is as secret as the token of an operator: who has it and a digest of the file of tokens can
 //! make a session. So a file that everybody on the machine can read is refused. Fails with a
@@ -13,6 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha512};
+
+use super::tokens::entries;
 
 /// The fewest characters of a key: 32 random bytes in Base64.
 const KEY_CHARACTERS_MIN: usize = 43;
@@ -53,16 +56,11 @@ impl SessionKeys {
     /// Names the line.
     pub fn parse(text: &str) -> Result<SessionKeys, String> {
         let mut keys = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
+        for (number, line) in entries(text) {
             if line.len() < KEY_CHARACTERS_MIN {
                 return Err(format!(
-                    "{}: the key has {} characters, and needs {KEY_CHARACTERS_MIN}; \
+                    "{number}: the key has {} characters, and needs {KEY_CHARACTERS_MIN}; \
                      `openssl rand -base64 48` makes one",
-                    at + 1,
                     line.len()
                 ));
             }

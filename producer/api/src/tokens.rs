@@ -170,22 +170,17 @@ impl Tokens {
     /// Names the line.
     pub fn parse(text: &str, rate: Option<NonZeroU32>) -> Result<Tokens, String> {
         let mut callers: Vec<Arc<Caller>> = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let mut caller =
-                read(line, rate).map_err(|problem| format!("{}: {problem}", at + 1))?;
+        for (number, line) in entries(text) {
+            let mut caller = read(line, rate).map_err(|problem| format!("{number}: {problem}"))?;
             if callers.iter().any(|earlier| earlier.is(&caller)) {
-                return Err(format!("{}: this token stands in an earlier line, too", at + 1));
+                return Err(format!("{number}: this token stands in an earlier line, too"));
             }
             let same: Vec<_> = callers.iter().filter(|it| it.name == caller.name).collect();
             if same.len() == OF_ONE_NAME_MAX {
                 let name = &caller.name;
                 return Err(format!(
-                    "{}: a third token of the name {name:?}; take out the one that is not used any more",
-                    at + 1
+                    "{number}: a third token of the name {name:?}; take out the one that is not used \
+                     any more"
                 ));
             }
             if let Some(earlier) = same.first() {
@@ -231,6 +226,12 @@ impl Tokens {
             Tokens::Known(callers) => callers.iter().find(|caller| caller.digest == *digest),
         }
     }
+}
+
+/// The lines of a file of secrets with their numbers, without those that are blank or begin with `#`.
+pub(super) fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn read(line: &str, rate: Option<NonZeroU32>) -> Result<Caller, String> {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use ledger::LedgerError;
 use ledger::account::Account;
 use ledger::visible;
-use mongo::{ACCOUNTS, Fields, Store};
+use mongo::{ACCOUNTS, Fields, Store, raw};
 use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf};
 
 use crate::client::Client;
@@ -167,10 +167,7 @@ async fn open(
     earlier: Effect,
 ) -> Result<Vec<Answer>, LedgerError> {
     let now = DateTime::from_millis(store.server_now().await?);
-    let documents = accounts.iter().map(|account| {
-        let document = RawDocumentBuf::try_from(&account.to_document(now));
-        document.expect("no name has a zero byte")
-    });
+    let documents = accounts.iter().map(|account| raw(&account.to_document(now)));
     let left = store.insert(ACCOUNTS, documents).await?;
     let mut answers = vec![Answer::Created; accounts.len()];
     let mut looked_at = left.existing;

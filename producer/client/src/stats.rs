@@ -44,7 +44,7 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats(&self) -> Result<Stats, Error> {
-        self.stats_reading(u64::MAX).await
+        self.counted(None).await
     }
 
     /// Counts all transactions if there are at most so many; of more, estimates the counts by a
@@ -54,20 +54,26 @@ impl Client {
     /// # Errors
     /// When the server is away.
     pub async fn stats_reading(&self, most: u64) -> Result<Stats, Error> {
+        self.counted(Some(most)).await
+    }
+
+    async fn counted(&self, most: Option<u64>) -> Result<Stats, Error> {
         self.known_rules().await?;
         let is_shared = self.store().layout().is_some();
         let pipeline = pipeline(is_shared);
         let counted = async {
             let (transactions, mut pipeline) = self.store().computing(TRANSACTIONS, pipeline)?;
-            let all = match most {
-                u64::MAX => 0,
-                _ => transactions.estimated_document_count().await?,
+            let sampled_of = match most {
+                None => None,
+                Some(most) => {
+                    Some(transactions.estimated_document_count().await?).filter(|all| *all > most)
+                }
             };
-            if all > most {
+            if sampled_of.is_some() {
                 pipeline.insert(0, doc! { "$sample": { "size": SAMPLE } });
             }
             let groups = transactions.aggregate(pipeline).await?.try_collect().await?;
-            Ok((groups, (all > most).then_some(all)))
+            Ok((groups, sampled_of))
         };
         let (mut groups, sampled_of): (Vec<Document>, Option<u64>) =
             counted.await.map_err(|error| mongo::query_failed("stats", &error))?;

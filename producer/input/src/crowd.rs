@@ -14,6 +14,10 @@ pub const VALUES_MAX: usize = METADATA_BYTES_MAX / 2 + 4 * LEGS_MAX;
 /// a comma, or what begins a list or an object.
 #[must_use]
 pub fn is_crowd(text: &[u8]) -> bool {
+    // Each of them takes a byte at least. So most texts need not be looked at.
+    if text.len() <= VALUES_MAX {
+        return false;
+    }
     let (mut values, mut in_text, mut is_escaped) = (1_usize, false, false);
     for byte in text {
         match byte {

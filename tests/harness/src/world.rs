@@ -14,7 +14,7 @@ use ledger::amount::Amount;
 use ledger::message::Message;
 use ledger::transaction::{Body, Leg, State, TransactionId};
 use mongo::{ACCOUNTS, Choice, Store, TRANSACTIONS, Unneeded};
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 use queue::{Outgoing, Publisher};
 use settings::{AmqpSettings, MongoSettings};
 
@@ -400,15 +400,6 @@ fn unique_name() -> String {
     let short: String = test.chars().take(LENGTH_MAX).collect();
     let unique = uuid::Uuid::new_v4().simple().to_string();
     format!("t_{}_{short}", &unique[..10])
-}
-
-/// A document as bytes.
-///
-/// # Panics
-/// When a name has a zero byte.
-#[must_use]
-pub fn raw(document: &Document) -> RawDocumentBuf {
-    document.try_into().expect("no name has a zero byte")
 }
 
 /// A transfer to submit.

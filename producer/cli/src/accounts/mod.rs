@@ -218,19 +218,16 @@ async fn show(
                 print(&document, &reserved, args.json, out)?;
             }
             Err(client::Error::NotFound { .. }) => {
-                let like = context.client.accounts_like(&[id]).await.unwrap_or_default().remove(id);
-                context.console.note(format!("{id}: no such account{}", looks_like(like)));
+                // A courtesy: that it is missing is known, whatever comes of this.
+                let like = context.client.accounts_like(&[id]).await.unwrap_or_default();
+                let like = like.get(id).map(|other| format!("; {}", alike_told(other)));
+                context.console.note(format!("{id}: no such account{}", like.unwrap_or_default()));
                 exit = Exit::Failed;
             }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(exit)
-}
-
-/// What is said of an account that looks like the one that is missing.
-pub(crate) fn looks_like(other: Option<String>) -> String {
-    other.map_or_else(String::new, |other| format!("; {}", alike_told(&other)))
 }
 
 async fn list(

@@ -13,9 +13,10 @@ use client::{Adjustment, Listed, Standing, TransactionFilter};
 use ledger::json;
 use ledger::limits::echo;
 use ledger::transaction::{Body, DECIDED_KEY, Leg, ReasonCode, State, Terms};
+use ledger::visible::alike_told;
 
 use super::reason_text;
-use crate::accounts::{looks_like, why};
+use crate::accounts::why;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::listing::print_all;
@@ -145,8 +146,8 @@ async fn note_lookalikes(context: &Context, document: &Document) {
         names.into_iter().filter(|name| !there.contains_key(*name)).take(EXAMPLES_MAX).collect();
     let alike = context.client.accounts_like(&missing).await.unwrap_or_default();
     for (name, other) in alike {
-        let told = looks_like(Some(other));
-        context.console.note(format!("{}: no such account{told}", echo(&name)));
+        let told = alike_told(&other);
+        context.console.note(format!("{}: no such account; {told}", echo(&name)));
     }
 }
 

@@ -7,12 +7,12 @@ use harness::proxy::Part;
 use harness::queues::Queues;
 use harness::wait::{s, wait_until};
 use harness::worker::wait_swept;
-use harness::world::{World, raw, transfer};
+use harness::world::{World, transfer};
 use ledger::amount::Amount;
 use ledger::journal::Heading;
 use ledger::transaction::{Body, State, Terms};
 use ledger::{LeaseMs, Ledger, Transacted};
-use mongo::{MongoLedger, MongoOutbox, TRANSACTIONS};
+use mongo::{MongoLedger, MongoOutbox, TRANSACTIONS, raw};
 use mongodb::bson::{DateTime, Document, doc};
 
 async fn world() -> World {

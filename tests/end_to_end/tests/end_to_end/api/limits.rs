@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use harness::api::Api;
+use harness::http::Answer;
 use harness::process::Signal;
 use harness::wait::{s, wait_until};
 use harness::world::World;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use super::transfer;
 
@@ -89,22 +92,30 @@ async fn heads_without_an_end_and_bodies_that_nobody_asked_for_are_refused() {
     world.finish().await;
 }
 
-#[tokio::test]
-async fn a_stop_answers_what_was_accepted_and_ends_with_0() {
-    let world = World::new().await;
+/// A server that is told to stop while somebody waits for the outcome of a transfer, which no worker
+/// settles; and the answer.
+async fn stopped_while_somebody_waits(world: &World) -> (Api, JoinHandle<Option<Answer>>) {
     world.accounts(&[("a", 10), ("b", 0)]).await;
-    let mut api = world.api(&[]).await;
+    let api = world.api(&[]).await;
     let (address, path) = (api.address, "/v1/transactions?wait=60");
     let body = transfer("t", "a", "b", 1).to_string();
     let waiting = tokio::spawn(async move {
         let json = [("Content-Type", "application/json")];
-        harness::http::send(address, "POST", path, &json, &body, s(90)).await
+        harness::http::send(address, "POST", path, &json, &body, s(120)).await
     });
     wait_until("it is accepted", s(30), async || {
         world.count(&ledger::transaction::State::ALL).await == 1
     })
     .await;
     api.signal(Signal::Term);
+    (api, waiting)
+}
+
+#[tokio::test]
+async fn a_stop_answers_what_was_accepted_and_ends_with_0() {
+    let world = World::new().await;
+    let (mut api, waiting) = stopped_while_somebody_waits(&world).await;
+    let address = api.address;
     wait_until("nobody new gets in", s(30), async || TcpStream::connect(address).await.is_err())
         .await;
     let worker = world.worker("one").start().await;
@@ -119,19 +130,7 @@ async fn a_stop_answers_what_was_accepted_and_ends_with_0() {
 #[tokio::test]
 async fn whoever_waits_for_a_minute_is_answered_by_a_server_that_was_told_to_stop() {
     let world = World::new().await;
-    world.accounts(&[("a", 10), ("b", 0)]).await;
-    let mut api = world.api(&[]).await;
-    let (address, path) = (api.address, "/v1/transactions?wait=60");
-    let body = transfer("t", "a", "b", 1).to_string();
-    let waiting = tokio::spawn(async move {
-        let json = [("Content-Type", "application/json")];
-        harness::http::send(address, "POST", path, &json, &body, s(120)).await
-    });
-    wait_until("it is accepted", s(30), async || {
-        world.count(&ledger::transaction::State::ALL).await == 1
-    })
-    .await;
-    api.signal(Signal::Term);
+    let (mut api, waiting) = stopped_while_somebody_waits(&world).await;
     wait_until("probes hear of it", s(30), async || {
         harness::http::get(api.probes, "/readyz").await.is_some_and(|told| told.status == 503)
     })
@@ -173,8 +172,7 @@ async fn however_many_connections_there_are_probes_and_metrics_are_answered_with
     world.finish().await;
 }
 
-/// Bodies of the largest size that take the most memory: crowds of tiny values.
-/// Each with its status.
+/// Bodies of the largest size that take the most memory, crowds of tiny values; each with its status.
 fn worst_bodies() -> [(&'static str, String, u16); 4] {
     const BYTES: usize = 8 << 20;
     let items = |item: &str| {

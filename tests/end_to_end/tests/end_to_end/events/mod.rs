@@ -9,9 +9,9 @@ use harness::proxy::Part;
 use harness::servers::OwnBroker;
 use harness::subscriber::{Received, Subscriber};
 use harness::wait::{eventually, s, wait_until};
-use harness::world::{World, legs, raw, transfer};
+use harness::world::{World, legs, transfer};
 use ledger::transaction::{Body, State, TransactionId};
-use mongo::JOURNAL;
+use mongo::{JOURNAL, raw};
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 

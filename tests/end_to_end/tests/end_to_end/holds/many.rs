@@ -3,10 +3,10 @@
 use client::{Capture, Client, Error, TransactionId};
 use harness::proxy::Part;
 use harness::wait::s;
-use harness::world::{World, legs, raw, transfer};
+use harness::world::{World, legs, transfer};
 use ledger::amount::Amount;
 use ledger::transaction::State;
-use mongo::TRANSACTIONS;
+use mongo::{TRANSACTIONS, raw};
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::{from_now, held, leg, on_hold, world};
