@@ -21,7 +21,7 @@ use super::{Bench, say};
 const PERCENT: u32 = 5;
 /// How many workers, and how many transfers wait for them.
 const SITUATIONS: [(usize, usize); 4] = [(1, 24_000), (4, 24_000), (1, 250_000), (8, 250_000)];
-const QUICK_ONE_IN: usize = 12;
+const QUICK_ONE_IN: usize = 50;
 
 /// How fast limited workers settle a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use lapin::options::{
     ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Connection};
+use lapin::{BasicProperties, Channel, Confirmation, Connection};
 use queue::{DEAD, DELAYS_MS, QueueError, SOLO, TURN, Topology, WORK};
 
 use crate::wait::{eventually, s, wait_until};
@@ -98,6 +98,33 @@ impl Queues {
             true => Err(QueueError::NotTaken("the broker refused it".to_owned())),
             false => Ok(()),
         }
+    }
+
+    /// Takes the binding of a queue away, as somebody does in the broker's management.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn unbind(&self, key: &str) {
+        let (connection, channel) = self.open().await;
+        let (queue, exchange) = (self.topology.queue(key), self.topology.exchange());
+        let (queue, exchange, none) = (queue.into(), exchange.into(), FieldTable::default());
+        channel.queue_unbind(queue, exchange, key.into(), none).await.expect("it is unbound");
+        queue::close(&connection).await;
+    }
+
+    /// Whether a queue is bound for what is published with a routing key. Publishes a message.
+    ///
+    /// # Panics
+    /// When the broker is away.
+    pub async fn takes(&self, key: &str) -> bool {
+        let (connection, channel) = self.open().await;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("the channel is open");
+        let (exchange, properties) = (self.topology.exchange(), BasicProperties::default());
+        let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+        let sent = channel.basic_publish(exchange.into(), key.into(), options, b"x", properties);
+        let confirmed = sent.await.expect("the channel is open").await.expect("an answer");
+        queue::close(&connection).await;
+        matches!(confirmed, Confirmation::Ack(None))
     }
 
     /// Publishes many bodies unchanged to the queue of a routing key, a few at once.

@@ -302,7 +302,7 @@ impl Consuming {
                 }
                 _ = fit.tick() => {
                     let progress = session.work.deliveries.progress();
-                    if ahead.looked(Instant::now(), progress) {
+                    if ahead.looked(Instant::now(), progress, self.turn.is_of_one()) {
                         self.consume_anew(session, Origin::Work, intake, (ahead, stop)).await?;
                     }
                     for origin in [Origin::Work, Origin::Solo] {

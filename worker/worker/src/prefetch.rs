@@ -1,10 +1,12 @@
 //! How many messages the broker delivers ahead: as many as hold a few batches of ids, and some
-//! megabytes, and no more than the worker ends in about a second.
+//! megabytes, and no more than the worker ends in about a second if others are at work, too.
 //!
 //! The broker counts messages, and a message may hold one id or thousands, or be somebody else's
 //! and large. Too few delivered ahead leave the lanes waiting; too many wait here, while other
-//! workers have nothing, and have one more delivery on their count when this worker dies. Promises
-//! a bound for the messages, however few ids they hold, and that only few come along with what two
+//! workers have nothing, and have one more delivery on their count when this worker dies. A worker
+//! that is alone at work, because others stand by for it, takes nothing from them: what is fresh
+//! is not to wait in the broker behind what a dead one leaves, which is done in small batches.
+//! Promises a bound for the messages, however few ids they hold, and that only few come along with what two
 //! workers have died with. A pure decision: somebody else consumes.
 
 use std::time::Instant;
@@ -55,6 +57,8 @@ pub struct Prefetch {
     sum: Delivered,
     /// How many messages there are to be by what they hold.
     by_contents: f64,
+    /// Nobody else is to take what waits.
+    is_alone: bool,
     pace: Pace,
 }
 
@@ -69,6 +73,7 @@ impl Prefetch {
             messages: 0,
             sum: Delivered::default(),
             by_contents: MESSAGES_FIRST.into(),
+            is_alone: false,
             pace: Pace::default(),
         }
     }
@@ -105,14 +110,17 @@ impl Prefetch {
         self.fit()
     }
 
-    /// Takes notice of what has happened to messages. True when from now on another number is to be
-    /// delivered ahead.
-    pub fn looked(&mut self, now: Instant, progress: Progress) -> bool {
-        self.aim.is_some() && self.pace.saw(now, progress, self.prefetch) && self.fit()
+    /// Takes notice of what has happened to messages, and whether others stand by for this worker.
+    /// True when from now on another number is to be delivered ahead.
+    pub fn looked(&mut self, now: Instant, progress: Progress, is_alone: bool) -> bool {
+        let is_other = std::mem::replace(&mut self.is_alone, is_alone) != is_alone;
+        let is_measured = self.pace.saw(now, progress, self.prefetch);
+        self.aim.is_some() && (is_other || is_measured) && self.fit()
     }
 
     fn fit(&mut self) -> bool {
-        let wanted = self.by_contents.min(self.pace.messages());
+        let in_time = if self.is_alone { MESSAGES_MAX } else { self.pace.messages() };
+        let wanted = self.by_contents.min(in_time);
         let now = f64::from(self.prefetch);
         if wanted < now * TIMES && wanted > now / TIMES {
             return false;
@@ -135,7 +143,7 @@ mod tests {
         let held = usize::from(MESSAGES_FIRST);
         for (seconds, ended) in [(0, 0), (1, 20), (2, 1_000_000)] {
             let now = begun + Duration::from_secs(seconds);
-            assert!(!ahead.looked(now, Progress { ended, held }));
+            assert!(!ahead.looked(now, Progress { ended, held }, false));
         }
         ahead
     }
@@ -198,7 +206,8 @@ mod tests {
         let begun = Instant::now();
         let mut looked = |seconds, ended| {
             let now = begun + Duration::from_secs(seconds);
-            let changed = ahead.looked(now, Progress { ended, held: ahead.messages().into() });
+            let held = ahead.messages().into();
+            let changed = ahead.looked(now, Progress { ended, held }, false);
             (changed, ahead.messages())
         };
         assert_eq!(looked(0, 0), (false, 200));
@@ -208,6 +217,18 @@ mod tests {
         assert_eq!(looked(4, 4_200), (false, 2_000));
         assert_eq!(looked(9, 6_200), (true, 400), "it has become slower");
         assert_eq!(after(&mut ahead, 1_000), (true, 20), "no more than they hold");
+    }
+
+    #[test]
+    fn a_worker_for_which_others_stand_by_takes_as_much_as_it_may_at_once() {
+        let (mut ahead, now) = (Prefetch::new(None, 16_000), Instant::now());
+        let progress = Progress { ended: 0, held: 0 };
+        assert!(!ahead.looked(now, progress, true), "nothing is known of the messages yet");
+        assert_eq!(after(&mut ahead, 1), (true, 16_000));
+        assert!(ahead.looked(now, progress, false), "others work, too, from now on");
+        assert_eq!(ahead.messages(), 200);
+        assert!(ahead.looked(now, progress, true));
+        assert_eq!(ahead.messages(), 16_000);
     }
 
     #[test]

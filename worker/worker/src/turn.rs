@@ -95,11 +95,17 @@ impl Turn {
         *self.standing.borrow() == Standing::Standby
     }
 
+    /// Whether workers stand by for one another, so that one is at work at a time.
+    #[must_use]
+    pub fn is_of_one(&self) -> bool {
+        *self.standby.borrow()
+    }
+
     /// How often the consuming connection has to say that it lives, in seconds, if more often than
     /// is usual: where others stand by, what this worker has must come back soon when it hangs.
     #[must_use]
     pub fn heartbeat_s(&self) -> Option<u16> {
-        self.standby.borrow().then_some(HEARTBEAT_OF_CONSUMER_S)
+        self.is_of_one().then_some(HEARTBEAT_OF_CONSUMER_S)
     }
 
     /// Whether it is at work.
@@ -393,6 +399,10 @@ async fn knock(publisher: Arc<Publisher>, wait: Duration) {
         tokio::time::sleep(again_after).await;
         // Each failure ends the publications of others on this connection.
         again_after = (again_after * 2).min(KNOCK_EVERY);
+        // The queue, or its binding, may be what is missing.
+        if let Err(error) = publisher.ensure_turn().await {
+            tracing::debug!(%error, "the queue of the turn is not declared again");
+        }
     }
     tokio::time::sleep(SETTLED_AFTER).await;
 }

@@ -186,6 +186,32 @@ fn more_workers_are_measured_near_the_servers_and_far_away() {
 }
 
 #[test]
+fn workers_that_stand_by_are_measured_and_those_with_a_small_part_of_a_core() {
+    let home = home();
+    let (report, tables) =
+        measured(&home, &["--part=limited,standby", "--only=tandem", "--accounts=500"]);
+    let standby = &report["standby"].as_array().expect("a list")[0];
+    assert_eq!(standby["problems"].as_array().map(Vec::len), Some(0), "{standby}");
+    for (ended, count) in [("deaths_ms", 2), ("hangs_ms", 1)] {
+        let times = standby[ended].as_array().expect("a list");
+        assert_eq!(times.len(), count, "{standby}");
+        assert!(times.iter().all(|ms| ms.as_f64().is_some_and(|ms| ms > 0.0)), "{standby}");
+    }
+    // Each looks every few seconds whether somebody is at work, and the broker hears of it.
+    let to_broker = standby["idle_commands_per_s"][1].as_f64().expect("a number");
+    assert!(to_broker > 0.0, "{standby}");
+    let limited = report["limited"].as_array().expect("a list");
+    // Where control groups can't be made nothing is measured.
+    if !limited.is_empty() {
+        let workers: Vec<_> = limited.iter().map(|one| one["workers"].as_u64()).collect();
+        assert_eq!(workers, [1, 4, 1, 8].map(Some));
+        assert!(limited.iter().all(|one| one["per_s"].as_f64() > Some(0.0)), "{limited:?}");
+    }
+    assert!(tables.contains("| standing by |"), "{tables}");
+    std::fs::remove_dir_all(home).expect("the directory is ours");
+}
+
+#[test]
 fn a_long_run_has_a_first_and_a_last_part() {
     let home = home();
     let run = |seconds: &str| {

@@ -149,6 +149,19 @@ async fn one_is_at_work_again_after_the_queue_of_the_turn_was_deleted() {
 }
 
 #[tokio::test]
+async fn a_binding_of_the_queue_of_the_turn_that_somebody_has_removed_is_made_again() {
+    let world = world_of_standby(Servers::from_env()).await;
+    let workers = three(&world, &url(&world)).await;
+    active(&world, &workers).await;
+    world.queues.unbind(TURN).await;
+    assert!(!world.queues.takes(TURN).await);
+    wait_until("it is bound again", s(120), async || world.queues.takes(TURN).await).await;
+    active(&world, &workers).await;
+    settles_one(&world, "after").await;
+    end(world, workers).await;
+}
+
+#[tokio::test]
 async fn one_is_at_work_again_after_the_broker_was_restarted() {
     let (mut broker, world) = world_with_a_broker().await;
     let workers = three(&world, &url(&world)).await;
