@@ -61,6 +61,8 @@ pub enum Remedy<'a> {
     LookAtAdoption,
     /// Books what other programs have moved.
     Absorb,
+    /// Lets settlement go on that somebody has paused.
+    Resume,
     /// Prints the overview once, as text.
     TopOnce,
     /// Prints the overview for programs.
@@ -105,6 +107,7 @@ impl Remedy<'_> {
             Remedy::Audit => fixed("audit"),
             Remedy::LookAtAdoption => fixed("adopt --dry-run"),
             Remedy::Absorb => fixed("accounts absorb --reason TEXT"),
+            Remedy::Resume => fixed("resume"),
             Remedy::TopOnce => fixed("top --once"),
             Remedy::TopJson => fixed("top --json"),
             Remedy::StatsJson => fixed("stats --json"),
@@ -140,6 +143,7 @@ impl RemedyKind {
             RemedyKind::Audit => Remedy::Audit,
             RemedyKind::LookAtAdoption => Remedy::LookAtAdoption,
             RemedyKind::Absorb => Remedy::Absorb,
+            RemedyKind::Resume => Remedy::Resume,
             RemedyKind::TopOnce => Remedy::TopOnce,
             RemedyKind::TopJson => Remedy::TopJson,
             RemedyKind::StatsJson => Remedy::StatsJson,

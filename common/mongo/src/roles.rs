@@ -74,7 +74,7 @@ const OF_A_PRODUCER: [Privilege; 9] = [
 ];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
-/// brings back what was parked, and audits.
+/// brings back what was parked, pauses settlement, and audits.
 const OF_THE_API: [Privilege; 11] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
@@ -85,7 +85,7 @@ const OF_THE_API: [Privilege; 11] = [
     (EVENTS, &[Find]),
     (REQUESTS, &[Find, Insert, Update]),
     (PROGRESS, &[Find]),
-    (SETTINGS, &[Find]),
+    (SETTINGS, &[Find, Update]),
     (WORKERS, &[Find]),
 ];
 
@@ -210,6 +210,19 @@ mod tests {
             assert!(!may("tandem-auditor", "update", collection));
             assert!(ROLES.iter().all(|role| !may(role.name, "remove", collection)));
             assert!(!may("tandem-worker", "insert", collection));
+        }
+    }
+
+    #[test]
+    fn the_api_may_pause_settlement_and_a_worker_only_reads_that_it_is_paused() {
+        for role in ROLES {
+            let on_settings = role.own_privileges().find(|(on, _)| *on == SETTINGS);
+            let (_, actions) = on_settings.expect("everybody reads them");
+            let expected: &[&str] = match role.name {
+                "tandem-api" => &["find", "update"],
+                _ => &["find"],
+            };
+            assert_eq!(actions, expected, "{}", role.name);
         }
     }
 

@@ -50,6 +50,8 @@ pub struct WorkerReport {
     pub batch_size: u64,
     /// `working`, `standby`, `draining` or `stopped`.
     pub activity: String,
+    /// Whether it begins nothing because settlement is paused. It still finishes what it `holds`.
+    pub paused: bool,
     /// Whether it reaches the broker.
     pub broker: bool,
     /// Ids in its batches.
@@ -119,6 +121,7 @@ impl WorkerReport {
             "lanes": number(self.lanes),
             "batchSize": number(self.batch_size),
             "activity": &self.activity,
+            "paused": self.paused,
             "broker": self.broker,
             "holds": number(self.holds),
             "messages": number(self.messages),
@@ -143,6 +146,7 @@ impl WorkerReport {
             lanes: number("lanes"),
             batch_size: number("batchSize"),
             activity: text("activity"),
+            paused: document.get_bool("paused").unwrap_or_default(),
             broker: document.get_bool("broker").unwrap_or_default(),
             holds: number("holds"),
             messages: number("messages"),
@@ -275,6 +279,7 @@ mod tests {
             lanes: 2,
             batch_size: 2_000,
             activity: "working".to_owned(),
+            paused: true,
             broker: true,
             holds: 3,
             messages: 4,

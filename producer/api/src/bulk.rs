@@ -257,7 +257,7 @@ fn item(
     };
     let found = standings.get(&*receipt.id).cloned();
     let standing = found.unwrap_or(Standing::in_state(receipt.state));
-    let Stands { id, state, reason } = Stands::new(&receipt.id, &standing);
+    let Stands { id, state, reason, .. } = Stands::new(&receipt.id, &standing);
     Item {
         index,
         id: Some(id),

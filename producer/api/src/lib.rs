@@ -29,6 +29,7 @@ mod requests;
 pub mod routes;
 mod server;
 pub mod session_keys;
+mod settlement;
 mod stream;
 pub mod submissions;
 pub mod tokens;
@@ -135,6 +136,8 @@ pub struct Api {
     hub: Arc<Hub>,
     metrics: Metrics,
     asked: Asked,
+    /// What was said of settlement when it was last looked at.
+    seen: settlement::Seen,
     viewing: Viewing,
     bodies: BodyMemory,
     /// One look at the dead letters at a time: another one would not see what this one holds.
@@ -163,6 +166,7 @@ impl Api {
             hub: Arc::new(Hub::new()),
             metrics: Metrics::new(),
             asked: Asked::default(),
+            seen: settlement::Seen::default(),
             looking: tokio::sync::Mutex::default(),
             settings,
             stop,

@@ -19,6 +19,7 @@ use super::call::Call;
 use super::keys::{Form, Key};
 use super::problem::{Code, Problem};
 use super::received::{Received, Wait};
+use super::settlement;
 use super::view::Stands;
 
 /// Says that nothing was inserted, because it was there already.
@@ -122,7 +123,11 @@ pub async fn stands(
         },
     };
     let status = status_of(standing.state);
-    let mut answer = Answer::json(status, &Stands::new(id, &standing));
+    let note = match status {
+        StatusCode::ACCEPTED if !limit.is_zero() => settlement::note(api).await,
+        _ => None,
+    };
+    let mut answer = Answer::json(status, &Stands { note, ..Stands::new(id, &standing) });
     if let Ok(address) = HeaderValue::try_from(address(id)) {
         answer = answer.with(header::LOCATION, address);
     }

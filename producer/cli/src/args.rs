@@ -15,7 +15,9 @@ use settings::{AmqpSettings, MongoSettings, TraceSettings};
 use super::serve;
 #[cfg(feature = "top")]
 use super::top;
-use super::{accounts, adopt, audit, dead_letters, events, init, roles, submit, transactions};
+use super::{
+    accounts, adopt, audit, dead_letters, events, init, roles, settlement, submit, transactions,
+};
 use crate::advice::Advice;
 use crate::console::Console;
 use crate::context::Context;
@@ -118,6 +120,12 @@ pub enum Command {
     /// Tell of outcomes as they come, of those of the past, or publish those once more
     #[command(after_help = events::HELP)]
     Events(events::EventsArgs),
+    /// Stop settlement of the ledger: workers begin nothing more, and finish what they have begun
+    #[command(after_help = settlement::PAUSE_HELP)]
+    Pause(settlement::PauseArgs),
+    /// Let settlement go on that was paused
+    #[command(after_help = settlement::RESUME_HELP)]
+    Resume(settlement::ResumeArgs),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Serve the HTTP API
@@ -183,6 +191,8 @@ impl Command {
             | Command::Confirm(_)
             | Command::Release(_)
             | Command::Reschedule(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
             | Command::Reverse(_) => Check::Own,
             Command::Accounts(command) => match command {
                 accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
@@ -293,6 +303,8 @@ async fn dispatch(
         Command::Unpark(args) => transactions::unpark(context, args, out).await,
         Command::DeadLetters(command) => dead_letters::run(context, command, out).await,
         Command::Events(args) => events::run(context, args, out).await,
+        Command::Pause(args) => settlement::pause(context, args, out).await,
+        Command::Resume(args) => settlement::resume(context, args, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::serve(context, args, out).await,

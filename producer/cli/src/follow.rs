@@ -227,6 +227,14 @@ impl Pace {
 /// When the server stays away.
 pub async fn follow(
     context: &Context,
+    pending: Pending,
+    deadline: Option<Instant>,
+) -> Result<Ends, Error> {
+    context.waiting(follow_all(context, pending, deadline)).await
+}
+
+async fn follow_all(
+    context: &Context,
     mut pending: Pending,
     deadline: Option<Instant>,
 ) -> Result<Ends, Error> {

@@ -19,6 +19,7 @@ mod moment;
 mod roles;
 #[cfg(feature = "serve")]
 mod serve;
+mod settlement;
 mod submit;
 #[cfg(feature = "top")]
 mod top;

@@ -52,6 +52,7 @@ mod reserved;
 mod reverse;
 mod rules;
 mod servers;
+mod settlement;
 mod setup;
 mod shared_task;
 mod standing;
@@ -77,7 +78,7 @@ pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 #[doc(hidden)]
 pub use listening::Listening;
 pub use listing::Listing;
-pub use mongo::{Inspection, Listed, ParkedEntry, Slowing, SubmittedFile};
+pub use mongo::{Inspection, Listed, ParkedEntry, Settlement, Slowing, SubmittedFile};
 /// The driver, of the version whose sessions [`Client::submit_in`] takes.
 pub use mongodb;
 pub use observe::Tracing;
@@ -90,6 +91,7 @@ pub use queue::{DeadLetter, DeadLetters, HeldLetter};
 pub use readable::readable;
 pub use reserved::{Reserved, holds};
 pub use rules::Rules;
+pub use settlement::{Lag, Lagging, PAUSE_REASON_BYTES_MAX, Switched};
 pub use standing::{Outcome, Standing};
 pub use stats::Stats;
 pub use status::Change;

@@ -34,6 +34,10 @@ pub enum Act {
     Replay,
     /// Takes a dead letter away.
     Discard,
+    /// Pauses settlement of the ledger.
+    Pause,
+    /// Lets settlement go on.
+    Resume,
     /// Audits the ledger.
     Audit,
 }
@@ -75,6 +79,11 @@ impl Act {
         self.told().effect
     }
 
+    /// Whether it is about the ledger as a whole, and not about one document.
+    pub fn is_of_ledger(self) -> bool {
+        matches!(self, Act::Pause | Act::Resume | Act::Audit)
+    }
+
     pub fn parse(name: &str) -> Option<Act> {
         Act::ALL.into_iter().find(|act| act.name() == name)
     }
@@ -96,6 +105,9 @@ impl Act {
         };
         let letter = |name, operation, verb, effect| {
             told(name, operation, verb, effect, "/console/letter", "showDeadLetter")
+        };
+        let settlement = |name, operation, verb, effect| {
+            told(name, operation, verb, effect, "/", "showSettlement")
         };
         match self {
             Act::Cancel => transaction(
@@ -166,6 +178,18 @@ impl Act {
                 "discardDeadLetter",
                 "Discard the letter",
                 "It leaves the queue for good. Its transactions stay as they are.",
+            ),
+            Act::Pause => settlement(
+                "pause",
+                "pause",
+                "Pause settlement",
+                "Within a second, workers begin nothing more and finish what they have begun. What is submitted is accepted and waits. Everybody is shown the reason.",
+            ),
+            Act::Resume => settlement(
+                "resume",
+                "resume",
+                "Let settlement go on",
+                "Within a second, workers take up what waits.",
             ),
             Act::Audit => told(
                 "audit",

@@ -8,7 +8,7 @@ use api::{Answer, Code, Problem, Scope};
 use axum::http::StatusCode;
 use ledger::limits::echo;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::act::Act;
 use super::html::{link, page, text};
@@ -27,7 +27,7 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
     };
     let content = html! {
         section.confirm {
-            p { b { (told.verb) } @if act != Act::Audit { ": " span.id { (id) } } }
+            p { b { (told.verb) } @if !act.is_of_ledger() { ": " span.id { (id) } } }
             p { (told.effect) }
             (facts(&shown))
             form method="post" action="/console/act" {
@@ -48,7 +48,10 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
 
 /// What it is about, with its money.
 fn facts(shown: &Value) -> Markup {
-    const FACTS: [(&str, &str); 9] = [
+    const FACTS: [(&str, &str); 12] = [
+        ("since", "Since"),
+        ("by", "By"),
+        ("reason", "Reason"),
         ("state", "State"),
         ("notBefore", "Not before"),
         ("expiresAt", "Expires"),
@@ -86,6 +89,9 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
             audit::start(&visit.api, &visit.console, &visit.caller.name).map(|()| Value::Null)
         }
         Act::Reschedule => moment::reschedule(visit, id, field(moment::FIELD)).await,
+        Act::Pause | Act::Resume => {
+            visit.ask_with(act.operation(), "", &json!({ "reason": reason })).await
+        }
         _ => visit.ask(act.operation(), id, &[]).await,
     };
     let outcome = match &done {
@@ -103,8 +109,11 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         outcome,
     );
     done?;
+    if matches!(act, Act::Pause | Act::Resume) {
+        visit.look_for_pause().await;
+    }
     let content = html! {
-        p.fine role="status" { b { "Done: " (told.verb) } @if act != Act::Audit { " " span.id { (id) } } "." }
+        p.fine role="status" { b { "Done: " (told.verb) } @if !act.is_of_ledger() { " " span.id { (id) } } "." }
         @if !outcome.is_empty() { p { "It says now: " b { (outcome) } } }
         @match act {
             Act::Replay | Act::Discard => p { a href="/console/letters" { "To the dead letters" } },
@@ -116,6 +125,9 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
 
 /// What an answer says of how it stands now.
 fn said(answer: &Value) -> String {
+    if let Some(paused) = answer["paused"].as_bool() {
+        return if paused { "paused" } else { "goes on" }.to_owned();
+    }
     let words = ["id", "state", moment::FIELD, "status", "outcome"].map(|name| text(answer, name));
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }

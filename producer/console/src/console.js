@@ -3,7 +3,7 @@
 
 // Takes the sections of a new page over: only those that changed, and none that somebody uses at this moment.
 function take(page) {
-  for (const fresh of page.querySelectorAll("#live section, #audit, #job")) {
+  for (const fresh of page.querySelectorAll("#live section, #audit, #job, #pause")) {
     const old = document.getElementById(fresh.id);
     if (!old || old.isEqualNode(fresh)) continue;
     const selection = document.getSelection();

@@ -43,7 +43,25 @@ pub fn page(visit: Option<&Visit>, title: &str, content: Markup) -> Markup {
                     span.brand { "Tandem" }
                     @if let Some(visit) = visit { (menu(visit)) }
                 }
-                main #main { h1 { (title) } (content) }
+                main #main {
+                    @if let Some(visit) = visit { (band(visit)) }
+                    h1 { (title) }
+                    (content)
+                }
+            }
+        }
+    }
+}
+
+/// What everybody has to know on every page. The section is there without a pause, too, so that the
+/// script can put one in its place.
+fn band(visit: &Visit) -> Markup {
+    html! {
+        section #pause {
+            @if let Some(pause) = visit.pause() {
+                p.problem.warning role="status" {
+                    b { "Settlement is paused" } " " (pause.told())
+                }
             }
         }
     }
@@ -109,7 +127,7 @@ pub fn state(name: &str) -> Markup {
     let class = match name {
         "done" | "open" | "working" => "good",
         "canceled" | "silent" | "closed" => "bad",
-        "canceling" | "frozen" | "draining" => "warn",
+        "canceling" | "frozen" | "draining" | "paused" => "warn",
         _ => "calm",
     };
     html! { span.badge.(class) { (name) } }

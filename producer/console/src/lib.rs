@@ -98,6 +98,7 @@ async fn answer(
     };
     let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
     let visit = Visit::new(api.clone(), console.clone(), caller, request, &parts);
+    visit.look_for_pause().await;
     shown.answer = match page(&visit, parts, body).await {
         Ok(answer) => answer,
         Err(problem) => failed(Some(&visit), &problem),

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use overview::duration;
 use serde_json::Value;
 
+use super::act::{Act, buttons};
 use super::chart::chart;
 use super::html::{
     count, grouped, items, moment, page as framed, rounded, sentence, state, table, text,
@@ -34,6 +35,7 @@ pub async fn page(visit: &Visit) -> Result<Markup, Problem> {
                 section #queues { h2 { "Queues" } (queues(&seen)) }
                 section #refusals { h2 { "Refused in the last 15 minutes" } (refusals(&seen)) }
             }
+            section #settlement { h2 { "Settlement" } (settlement(visit, &seen)) }
             section #connections { h2 { "Connections" } (connections(&seen["connections"])) }
         }
     };
@@ -180,6 +182,20 @@ fn refusals(seen: &Value) -> Markup {
                 }
             }))
         } @else { p { "None." } }
+    }
+}
+
+fn settlement(visit: &Visit, seen: &Value) -> Markup {
+    let pause = &seen["pause"];
+    let act = if pause.is_object() { Act::Resume } else { Act::Pause };
+    html! {
+        @if pause.is_object() {
+            p {
+                "Paused since " (moment(text(pause, "since"))) " by " b { (text(pause, "by")) } ": "
+                (text(pause, "reason"))
+            }
+        } @else { p { "Workers settle what comes." } }
+        (buttons(visit, "ledger", &[act]))
     }
 }
 

@@ -3,19 +3,25 @@
 //! Promises that an operation is asked with the checks that it has by HTTP: the token's scope, its
 //! known parameters, its time limit.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use api::{Answer, Api, Caller, Code, Problem, Received, Scope, ask as ask_api, routes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
 use maud::{Markup, html};
+use mongo::Settlement;
 use serde_json::Value;
 
 use super::Console;
 
 /// The longest answer that a page is made of.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// A page does not wait longer to learn whether settlement is paused: while the database is away, it
+/// says so itself.
+const PAUSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// Somebody looks at a page.
 pub struct Visit {
@@ -30,6 +36,8 @@ pub struct Visit {
     /// The address without parameters.
     pub path: String,
     query: Vec<(String, String)>,
+    /// The pause, as it was last looked for.
+    pause: Mutex<Option<Settlement>>,
 }
 
 impl Visit {
@@ -50,7 +58,20 @@ impl Visit {
             request: request.to_owned(),
             path: parts.uri.path().to_owned(),
             query,
+            pause: Mutex::default(),
         }
+    }
+
+    /// Looks whether settlement is paused, for the top of the page.
+    pub async fn look_for_pause(&self) {
+        let looked = tokio::time::timeout(PAUSE_LIMIT, self.api.settlement()).await;
+        let said = looked.ok().flatten().filter(|said| said.paused);
+        *self.pause.lock().expect("no holder panics") = said;
+    }
+
+    /// The pause, while settlement is paused, as far as is known.
+    pub fn pause(&self) -> Option<Settlement> {
+        self.pause.lock().expect("no holder panics").clone()
     }
 
     /// An amount as a person reads it; as it is written, it stands in the title.

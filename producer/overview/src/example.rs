@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::types::{
     Activity, Backlog, Connection, Connections, Count, Dead, Due, ForeignDocuments, Latency,
-    Oldest, Overview, Point, Problem, Queue, Rate, Severity, States, Worker,
+    Oldest, Overview, Pause, Point, Problem, Queue, Rate, Severity, States, Worker,
 };
 
 fn problem() -> Problem {
@@ -86,6 +86,12 @@ pub fn example() -> Overview {
     Overview {
         at: "2026-11-23T09:40:02.117Z".to_owned(),
         every_ms: 2_000,
+        pause: Some(Pause {
+            since: "2026-11-23T09:39:02.117Z".to_owned(),
+            since_ms: 60_000,
+            by: "ada".to_owned(),
+            reason: "the price list is wrong".to_owned(),
+        }),
         problems: vec![problem()],
         rate: Some(Rate { settled: 4_120.5, done: 4_100.0, canceled: 20.5 }),
         latency_ms: Some(Latency { p50: 210.0, p99: 480.0 }),

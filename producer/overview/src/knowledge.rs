@@ -7,16 +7,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bson::DateTime;
 use ledger::ServerMs;
-use ledger::limits::WORKERS_MAX;
+use ledger::limits::{WORKERS_MAX, echo};
 use ledger::transaction::State;
-use mongo::{FOREIGN_MAX, Finding, FirstDue, Foreign, Resting, SILENT_MS, SeenWorker, Unfinished};
+use mongo::{
+    FOREIGN_MAX, Finding, FirstDue, Foreign, Resting, SILENT_MS, SeenWorker, Settlement, Unfinished,
+};
 use queue::{DEAD, Level};
 
 use super::flow::{Flow, Step};
 use super::problems::problems;
 use super::types::{
     Activity, Backlog, Connection, Connections, Count, Dead, Due, ForeignDocuments, HarmfulIndex,
-    Oldest, Overview, Point, Queue, States, Worker,
+    Oldest, Overview, Pause, Point, Queue, States, Worker,
 };
 
 /// How often the servers are looked at.
@@ -33,6 +35,8 @@ const HARMS_MAX: usize = 20;
 pub struct Ledger {
     /// Its clock.
     pub now: ServerMs,
+    /// The pause, while settlement is paused.
+    pub pause: Option<Settlement>,
     /// Its workers, the newest first, and maybe one more than are told.
     pub workers: Vec<SeenWorker>,
     /// What is not final, and when that was counted.
@@ -176,6 +180,7 @@ impl Knowledge {
         let mut overview = Overview {
             at: moment(DateTime::from_millis(server_now)),
             every_ms: ms(EVERY),
+            pause: ledger.and_then(|ledger| Some(pause(ledger.pause.as_ref()?, server_now))),
             problems: vec![],
             rate: self.flow.rate(),
             latency_ms: self.flow.latency(),
@@ -255,6 +260,7 @@ impl Knowledge {
             _ if age > SILENT_MS => Activity::Silent,
             "draining" => Activity::Draining,
             "standby" => Activity::Standby,
+            _ if report.paused => Activity::Paused,
             _ => Activity::Working,
         };
         Worker {
@@ -276,6 +282,15 @@ impl Knowledge {
             canceled: report.canceled,
             broker: report.broker,
         }
+    }
+}
+
+fn pause(said: &Settlement, now: ServerMs) -> Pause {
+    Pause {
+        since: moment(DateTime::from_millis(said.since)),
+        since_ms: u64::try_from(now.saturating_sub(said.since)).unwrap_or_default(),
+        by: echo(&said.by).into_owned(),
+        reason: echo(said.reason.as_deref().unwrap_or_default()).into_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ledger::limits::COUNTED_MAX;
 use ledger::{Fault, LedgerError};
-use mongo::{Finding, FirstDue, Foreign, Resting, SeenWorker, Store, Unfinished};
+use mongo::{Finding, FirstDue, Foreign, Resting, SeenWorker, Settlement, Store, Unfinished};
 
 use super::knowledge::Ledger;
 
@@ -80,6 +80,7 @@ impl<T: Clone> Asked<T> {
 /// All questions, with their last answers.
 #[derive(Default)]
 pub struct Looks {
+    settlement: Asked<Option<Settlement>>,
     workers: Asked<Vec<SeenWorker>>,
     /// Counted no further than [`QUICK_MAX`].
     quick: Asked<Unfinished>,
@@ -103,8 +104,9 @@ impl Looks {
     /// When the database is away.
     pub async fn look(&mut self, store: &Store) -> Result<Ledger, LedgerError> {
         let now = store.server_now().await?;
-        // Few documents, so it is asked each time: all rates rest on it.
-        self.workers.again_at = None;
+        // One document, and few: they are asked each time. All rates rest on the workers.
+        (self.settlement.again_at, self.workers.again_at) = (None, None);
+        self.settlement.ask(|| store.settlement()).await?;
         self.workers.ask(|| store.workers()).await?;
         self.quick.ask(|| store.unfinished(QUICK_MAX)).await?;
         if self.quick.answer.as_ref().is_some_and(|(quick, _)| is_capped(quick)) {
@@ -129,6 +131,7 @@ impl Looks {
         ];
         Ok(Ledger {
             now,
+            pause: self.settlement.newest().flatten().filter(|said| said.paused),
             workers: self.workers.newest().unwrap_or_default(),
             unfinished: self
                 .quick

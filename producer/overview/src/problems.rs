@@ -40,6 +40,7 @@ pub mod links {
         BACKLOG = "the-backlog-grows",
         PARKED = "transactions-are-parked",
         DEAD = "dead-letters",
+        PAUSED = "settlement-is-paused",
         WORKERS = "workers-die-or-stall",
         MONGODB = "mongodb-is-slow-or-away",
         RABBITMQ = "rabbitmq-is-away-or-blocked",
@@ -61,6 +62,7 @@ pub fn problems(
     let mut all: Vec<Problem> = [
         mongodb(overview),
         amqp(overview),
+        paused(overview),
         no_worker(overview),
         nothing_settled(overview, quiet_ms),
         due(overview),
@@ -123,9 +125,27 @@ fn away(problem: Option<&str>, age_ms: Option<u64>) -> String {
     }
 }
 
+/// What follows from a pause is not told beside it: that nothing is settled, and that more and more
+/// waits.
+fn paused(overview: &Overview) -> Option<Problem> {
+    let pause = overview.pause.as_ref()?;
+    Some(Problem {
+        code: "settlement_paused",
+        severity: Severity::Warning,
+        title: format!("Settlement has been paused for {}", duration(pause.since_ms)),
+        cause: format!("{} has paused it at {}: {}.", pause.by, pause.since, pause.reason),
+        remedy: format!(
+            "When what was wrong is mended, {} lets it go on. Until then what is submitted is accepted \
+             and waits.",
+            Remedy::Resume
+        ),
+        link: links::PAUSED,
+    })
+}
+
 fn is_here(worker: &&Worker) -> bool {
     match worker.activity {
-        Activity::Working | Activity::Standby | Activity::Draining => true,
+        Activity::Working | Activity::Paused | Activity::Standby | Activity::Draining => true,
         Activity::Silent | Activity::Stopped => false,
     }
 }
@@ -177,7 +197,8 @@ fn nothing_settled(overview: &Overview, quiet_ms: u64) -> Option<Problem> {
     let waits = overview.backlog.is_some_and(|backlog| backlog.transactions > 0);
     let is_old = overview.oldest.as_ref().is_some_and(|oldest| oldest.age_ms >= QUIET_MS);
     let works = overview.workers.iter().any(|worker| is_here(&worker));
-    (waits && is_old && works && quiet_ms >= QUIET_MS).then(|| Problem {
+    let goes_on = overview.pause.is_none();
+    (goes_on && waits && is_old && works && quiet_ms >= QUIET_MS).then(|| Problem {
         code: "nothing_settled",
         severity: Severity::Critical,
         title: "Nothing is settled".to_owned(),
@@ -198,7 +219,7 @@ fn due(overview: &Overview) -> Option<Problem> {
     let due = overview.due.filter(|due| due.late_ms >= LATE_MS)?;
     let works = overview.workers.iter().any(|worker| is_here(&worker)) || consumers(overview) > 0;
     let stays = due.still_ms >= LATE_MS || !works;
-    (overview.connections.mongodb.up && stays).then(|| Problem {
+    (overview.connections.mongodb.up && overview.pause.is_none() && stays).then(|| Problem {
         code: "due_not_moved",
         severity: Severity::Critical,
         title: counted(
@@ -315,7 +336,8 @@ fn events(overview: &Overview) -> Option<Problem> {
 }
 
 fn oldest(overview: &Overview) -> Option<Problem> {
-    let oldest = overview.oldest.as_ref().filter(|oldest| oldest.age_ms >= OLD_MS)?;
+    let goes_on = overview.pause.is_none();
+    let oldest = overview.oldest.as_ref().filter(|oldest| goes_on && oldest.age_ms >= OLD_MS)?;
     Some(Problem {
         code: "oldest_is_old",
         severity: Severity::Warning,
@@ -333,7 +355,9 @@ fn oldest(overview: &Overview) -> Option<Problem> {
 }
 
 fn backlog(overview: &Overview) -> Option<Problem> {
-    let backlog = overview.backlog.filter(|backlog| backlog.clears_in_s > Some(CLEARS_S))?;
+    let goes_on = overview.pause.is_none();
+    let backlog =
+        overview.backlog.filter(|backlog| goes_on && backlog.clears_in_s > Some(CLEARS_S))?;
     let least = if backlog.capped { "at least " } else { "" };
     Some(Problem {
         code: "backlog_is_long",
@@ -506,7 +530,7 @@ pub fn duration(ms: u64) -> String {
 mod tests {
     use super::super::example;
     use super::super::types::{
-        Backlog, Connection, Count, Dead, Due, ForeignDocuments, Oldest, Queue,
+        Backlog, Connection, Count, Dead, Due, ForeignDocuments, Oldest, Pause, Queue,
     };
     use super::*;
 
@@ -519,6 +543,7 @@ mod tests {
             problem: None,
         };
         let mut overview = example();
+        overview.pause = None;
         overview.connections.mongodb = up.clone();
         overview.connections.amqp = up;
         overview.workers[0].activity = Activity::Working;
@@ -535,6 +560,11 @@ mod tests {
         Some(vec![HarmfulIndex { collection, removes, problem }])
     }
 
+    fn pause() -> Pause {
+        let (since, by, reason) = (String::new(), "ada".to_owned(), "why".to_owned());
+        Pause { since, since_ms: 60_000, by, reason }
+    }
+
     fn codes(overview: &Overview, quiet_ms: u64) -> Vec<&'static str> {
         let all = problems(overview, &Totals::default(), quiet_ms, None);
         all.iter().map(|problem| problem.code).collect()
@@ -548,7 +578,8 @@ mod tests {
     #[test]
     fn each_trouble_is_named_alone_and_says_what_to_do() {
         type Break = fn(&mut Overview);
-        let one: [(&str, Break); 15] = [
+        let one: [(&str, Break); 16] = [
+            ("settlement_paused", |overview| overview.pause = Some(pause())),
             ("documents_are_removed", |overview| overview.harmful_indexes = harms(true)),
             ("writes_may_be_refused", |overview| overview.harmful_indexes = harms(false)),
             ("foreign_documents", |overview| {
@@ -619,6 +650,23 @@ mod tests {
         overview.backlog =
             Some(Backlog { transactions: 0, capped: false, oldest_ms: 0, clears_in_s: None });
         assert_eq!(codes(&overview, QUIET_MS), [""; 0], "there is nothing to settle");
+    }
+
+    #[test]
+    fn what_follows_from_a_pause_is_not_told_beside_it_and_what_does_not_is() {
+        let mut overview = well();
+        let (id, state) = ("t".to_owned(), "initial".to_owned());
+        overview.oldest = Some(Oldest { id, state, age_ms: OLD_MS });
+        overview.due = Some(Due { count: 1, capped: false, late_ms: LATE_MS, still_ms: LATE_MS });
+        let clears_in_s = Some(CLEARS_S + 1);
+        overview.backlog =
+            Some(Backlog { transactions: 9, capped: false, oldest_ms: 0, clears_in_s });
+        assert_eq!(codes(&overview, QUIET_MS).len(), 4);
+        overview.pause = Some(pause());
+        overview.workers[0].activity = Activity::Paused;
+        assert_eq!(codes(&overview, QUIET_MS), ["settlement_paused"]);
+        overview.connections.amqp.up = false;
+        assert_eq!(codes(&overview, QUIET_MS), ["amqp_away", "settlement_paused"]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Overview {
     pub at: String,
     /// The next one comes after so many milliseconds.
     pub every_ms: u64,
+    /// Since when settlement is paused, by whom and why. Null while it goes on.
+    pub pause: Option<Pause>,
     /// What is wrong, the worst first. Empty when nothing is.
     pub problems: Vec<Problem>,
     /// Transactions that come to their end, a second, at this moment. Null until two looks were
@@ -67,6 +69,22 @@ pub struct Overview {
     /// For charts, the oldest first. `GET /v1/overview`, and the first event of a stream, tell the
     /// last 15 minutes; later events tell only the points that are new.
     pub points: Vec<Point>,
+}
+
+/// Somebody has paused settlement: workers begin nothing, and what is submitted waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = OverviewPause)]
+pub struct Pause {
+    /// Since when.
+    #[schema(format = DateTime)]
+    pub since: String,
+    /// How long ago that is.
+    pub since_ms: u64,
+    /// Who has paused it: the name of a token, or of a user as claimed.
+    pub by: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// Something that is wrong, in words.
@@ -255,6 +273,8 @@ pub enum Activity {
     Draining,
     /// It works, or waits for work.
     Working,
+    /// It begins nothing, because settlement is paused.
+    Paused,
     /// It waits for its turn, while another worker is at work.
     Standby,
     /// It has ended as it was told.

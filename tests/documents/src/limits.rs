@@ -161,6 +161,13 @@ fn documents() -> Vec<Limit> {
             "it is cut, and its length is told",
             "foreign_text_is_cut_at_a_character_and_says_how_long_it_was",
         ),
+        limit(
+            "the reason for a pause of settlement",
+            bytes(client::PAUSE_REASON_BYTES_MAX),
+            "PAUSE_REASON_BYTES_MAX",
+            "it is refused",
+            "a_reason_says_something_on_one_line_and_is_bounded",
+        ),
     ]
 }
 

@@ -266,10 +266,11 @@ impl<B: Broker, S: Suspects> Acknowledger<B, S> {
         join(at_an_end, self.follow(going_on)).await;
     }
 
-    /// Requeues jobs that were not begun, for the other workers, at once.
-    pub async fn requeue(&self, jobs: Vec<Job<B::Receipt>>) {
+    /// Requeues jobs that were not begun, at once: for the other workers, or until settlement goes
+    /// on.
+    pub async fn requeue(&self, cause: Cause, jobs: Vec<Job<B::Receipt>>) {
         let requeueing = jobs.into_iter().map(|mut job| {
-            self.count(Cause::Shutdown, &job.message);
+            self.count(cause, &job.message);
             let mut outgoing = vec![again(job.origin, &job.message, &job.traces)];
             outgoing.extend(job.letter.take());
             (job, outgoing)

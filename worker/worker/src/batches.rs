@@ -3,7 +3,8 @@
 //! Owns how deliveries become batches. Promises that a batch closes when it is full, or when the
 //! linger time is over; that no delivery waits for others while no batch is in flight; that the
 //! number of batches in flight is limited; and that a panic in one of them leaves the others as
-//! they are.
+//! they are. While settlement is paused no batch begins: what was delivered and is in no batch is
+//! requeued, and those in flight come to their end.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::acknowledge::{Acknowledger, Broker};
-use crate::decide::together_max;
+use crate::decide::{Cause, together_max};
 use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
-use crate::lanes::Lanes;
+use crate::lanes::{Lane, Lanes};
 use crate::metrics::Metrics;
+use crate::paused::Paused;
 use crate::suspects::Suspects;
 use crate::trace::TracedBatch;
 
@@ -32,7 +34,7 @@ use crate::trace::TracedBatch;
 /// the broker takes nothing, those that need a publication wait.
 const TURN_AFTER_END_MAX: Duration = Duration::from_secs(1);
 
-/// How many jobs are requeued together when the worker stops.
+/// How many jobs are requeued together when the worker stops, or settlement is paused.
 const REQUEUED_TOGETHER: usize = 2_000;
 
 /// How batches are collected.
@@ -71,11 +73,14 @@ impl<R> Collector<R> {
         settings: BatchSettings,
         idle: impl Fn() -> bool,
     ) -> Option<Vec<Job<R>>> {
-        let first = match self.carried.take() {
-            Some(carried) => carried,
-            None => self.jobs.recv().await?,
-        };
-        self.add(first);
+        // Otherwise somebody has given up the wait for what is being formed.
+        if self.forming.is_empty() {
+            let first = match self.carried.take() {
+                Some(carried) => carried,
+                None => self.jobs.recv().await?,
+            };
+            self.add(first);
+        }
         // No timer at all when idle: even the shortest time limit would take a millisecond.
         let deadline = (!idle()).then(|| Instant::now() + settings.linger);
         while self.size < self.ids_max(settings) {
@@ -113,23 +118,32 @@ impl<R> Collector<R> {
         mut self,
         acknowledger: &Acknowledger<B, S>,
     ) {
-        self.forming.extend(self.carried);
-        acknowledger.requeue(self.forming).await;
-        let mut jobs = Vec::new();
-        while self.jobs.recv_many(&mut jobs, REQUEUED_TOGETHER).await > 0 {
-            acknowledger.requeue(std::mem::take(&mut jobs)).await;
+        while let Some(jobs) = self.rest().await {
+            acknowledger.requeue(Cause::Shutdown, jobs).await;
         }
+    }
+
+    /// Some of what is in no batch yet, as soon as there is something; `None` when there will be no
+    /// more. Giving up the wait for it loses nothing.
+    async fn rest(&mut self) -> Option<Vec<Job<R>>> {
+        self.size = 0;
+        let mut rest = std::mem::take(&mut self.forming);
+        rest.extend(self.carried.take());
+        if rest.is_empty() && self.jobs.recv_many(&mut rest, REQUEUED_TOGETHER).await == 0 {
+            return None;
+        }
+        Some(rest)
     }
 }
 
 /// Ids of a batch that has not ended, however it ends.
-struct IdsInBatches {
+pub(crate) struct IdsInBatches {
     gauge: IntGauge,
     ids: i64,
 }
 
 impl IdsInBatches {
-    fn new(metrics: &Metrics, ids: usize) -> IdsInBatches {
+    pub(crate) fn new(metrics: &Metrics, ids: usize) -> IdsInBatches {
         let (gauge, ids) = (metrics.ids_in_batches.clone(), i64::try_from(ids).unwrap_or(i64::MAX));
         gauge.add(ids);
         IdsInBatches { gauge, ids }
@@ -142,42 +156,107 @@ impl Drop for IdsInBatches {
     }
 }
 
-/// Runs batches until the collector ends or `stop` says so, then waits for those in flight. Returns
-/// what was not begun.
-pub async fn run<L, E, B, S>(
-    mut collector: Collector<B::Receipt>,
-    (settings, lanes): (BatchSettings, Lanes),
-    engine: Arc<Engine<L, E>>,
-    acknowledger: Arc<Acknowledger<B, S>>,
-    turns: IsolationLock,
-    metrics: Arc<Metrics>,
-    stop: CancellationToken,
-) -> Collector<B::Receipt>
+/// What batches are run with.
+pub struct Running<L, E, B, S> {
+    /// Settles.
+    pub engine: Arc<Engine<L, E>>,
+    /// Ends deliveries.
+    pub acknowledger: Arc<Acknowledger<B, S>>,
+    /// Who runs beside whom.
+    pub turns: IsolationLock,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// Whether a batch may begin.
+    pub paused: Paused,
+}
+
+impl<L, E, B, S> Running<L, E, B, S>
 where
     L: Ledger + 'static,
     E: Environment + 'static,
     B: Broker + 'static,
     S: Suspects + 'static,
 {
-    let mut batches = JoinSet::new();
-    loop {
-        let Some(lane) = lanes.take().await else { break };
-        let idle = || lanes.is_only(&lane);
-        let fitting =
-            BatchSettings { ids_max: settings.ids_max.min(engine.fits().max(1)), ..settings };
-        let batch = tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            batch = collector.next(fitting, idle) => batch,
-        };
-        let Some(jobs) = batch else { break };
-        let (engine, acknowledger, turns) = (engine.clone(), acknowledger.clone(), turns.clone());
-        let metrics = metrics.clone();
+    /// Runs batches until the collector ends or `stop` says so, then waits for those in flight.
+    /// Returns what was not begun.
+    pub async fn run(
+        self,
+        mut collector: Collector<B::Receipt>,
+        (settings, lanes): (BatchSettings, Lanes),
+        stop: CancellationToken,
+    ) -> Collector<B::Receipt> {
+        let (mut batches, mut paused) = (JoinSet::new(), self.paused.clone());
+        loop {
+            while batches.try_join_next().is_some() {}
+            if paused.is_on() {
+                let given_back = self.give_back(&mut paused, &mut collector, &mut batches);
+                match stop.run_until_cancelled(given_back).await {
+                    Some(Next::Goes) => continue,
+                    Some(Next::Ended) | None => break,
+                }
+            }
+            let next = async {
+                let lane = lanes.take().await?;
+                let ids_max = settings.ids_max.min(self.engine.fits().max(1));
+                let fitting = BatchSettings { ids_max, ..settings };
+                let jobs = collector.next(fitting, || lanes.is_only(&lane)).await?;
+                Some((lane, jobs))
+            };
+            let next = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = paused.on() => continue,
+                next = next => next,
+            };
+            let Some((lane, jobs)) = next else { break };
+            let ids = jobs.iter().map(|job| job.message.ids.len()).sum();
+            // Counted first: a worker that says that it is paused, and has nothing in a batch,
+            // begins none.
+            let held = IdsInBatches::new(&self.metrics, ids);
+            match paused.is_on() {
+                true => self.requeue(jobs, &mut batches),
+                false => self.begin((lane, held), jobs, &mut batches),
+            }
+        }
+        while batches.join_next().await.is_some() {}
+        collector
+    }
+
+    /// Requeues what comes while settlement is paused. Nobody waits for that here: while the broker
+    /// takes no publications, settlement may go on.
+    async fn give_back(
+        &self,
+        paused: &mut Paused,
+        collector: &mut Collector<B::Receipt>,
+        requeueing: &mut JoinSet<()>,
+    ) -> Next {
+        loop {
+            let jobs = tokio::select! {
+                biased;
+                () = paused.over() => return Next::Goes,
+                jobs = collector.rest() => jobs,
+            };
+            let Some(jobs) = jobs else { return Next::Ended };
+            self.requeue(jobs, requeueing);
+        }
+    }
+
+    fn requeue(&self, jobs: Vec<Job<B::Receipt>>, requeueing: &mut JoinSet<()>) {
+        let acknowledger = self.acknowledger.clone();
+        requeueing.spawn(async move { acknowledger.requeue(Cause::Paused, jobs).await });
+    }
+
+    fn begin(
+        &self,
+        (lane, held): (Lane, IdsInBatches),
+        jobs: Vec<Job<B::Receipt>>,
+        batches: &mut JoinSet<()>,
+    ) {
+        let (engine, acknowledger) = (self.engine.clone(), self.acknowledger.clone());
+        let (turns, metrics) = (self.turns.clone(), self.metrics.clone());
         let ids: Vec<TransactionId> =
             jobs.iter().flat_map(|job| job.message.ids.iter().cloned()).collect();
         metrics.batch_size.observe(ids.len() as f64);
-        while batches.try_join_next().is_some() {}
-        let held = IdsInBatches::new(&metrics, ids.len());
         batches.spawn(async move {
             let turn = turns.take(&jobs).await;
             let alone = acknowledger.begin_alone(&jobs).await;
@@ -207,8 +286,14 @@ where
             }
         });
     }
-    while batches.join_next().await.is_some() {}
-    collector
+}
+
+/// What follows when settlement was paused.
+enum Next {
+    /// It goes on.
+    Goes,
+    /// Nothing will come any more.
+    Ended,
 }
 
 #[cfg(test)]
@@ -266,6 +351,26 @@ mod tests {
         assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [2]);
         assert_eq!(sizes(collector.next(SETTINGS, || false).now_or_never().flatten()), [2]);
         assert!(collector.next(SETTINGS, || false).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn what_is_in_no_batch_is_given_back_whole_and_giving_up_the_wait_for_it_loses_nothing() {
+        let (send, jobs) = mpsc::channel(8);
+        let mut collector = Collector::new(jobs);
+        for ids in [&["one", "two"][..], &["three", "four"], &["five"]] {
+            send.send(job(ids)).await.expect("room");
+        }
+        assert_eq!(sizes(collector.next(SETTINGS, || false).await), [2], "the next one is carried");
+        assert_eq!(sizes(collector.rest().await), [2]);
+        assert_eq!(sizes(collector.rest().await), [1]);
+        assert!(collector.rest().now_or_never().is_none(), "nothing is there");
+        send.send(job(&["six"])).await.expect("room");
+        assert!(collector.next(SETTINGS, || false).now_or_never().is_none(), "it is being formed");
+        assert_eq!(sizes(collector.rest().await), [1]);
+        send.send(job(&["seven"])).await.expect("room");
+        drop(send);
+        assert_eq!(sizes(collector.next(SETTINGS, || false).await), [1], "a batch begins anew");
+        assert!(collector.rest().await.is_none());
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use lapin::options::{BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection};
 use ledger::retry::Reconnect;
-use queue::{Gate, QueueError, Topology, WORK, answered, channel, connect_through};
+use queue::{Gate, Publisher, QueueError, Topology, WORK, answered, channel, connect_through};
 use settings::AmqpSettings;
 use tokio::time::{Instant as Deadline, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -63,18 +63,20 @@ pub struct Consuming {
     pub acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Whether the broker takes publications.
     pub room: Arc<Publications>,
+    /// Tells whether the broker is there while nobody consumes.
+    pub publisher: Arc<Publisher>,
     /// What readiness is told.
     pub health: Arc<Health>,
     /// Counts reconnects.
     pub metrics: Arc<Metrics>,
-    /// Messages are taken only while it is this worker's turn.
+    /// Messages are taken only while it is this worker's turn and settlement is not paused.
     pub turn: Turn,
 }
 
 /// Why a session ends that is still good.
 enum Over {
     Stopped,
-    /// It is another worker's turn.
+    /// It is another worker's turn, or settlement is paused.
     TurnGone,
 }
 
@@ -108,7 +110,7 @@ impl Consuming {
         // broker is tried.
         let mut told = None;
         loop {
-            if !self.turn.come(stop).await {
+            if !self.may_consume(has_consumed, stop).await? {
                 return Ok(None);
             }
             let opened = tokio::select! {
@@ -153,9 +155,40 @@ impl Consuming {
         }
     }
 
+    /// Waits until messages are to be taken. While settlement is paused nobody consumes, so this
+    /// tells whether the broker is there. False when told to stop before.
+    ///
+    /// # Errors
+    /// When the broker refuses for a reason that does not pass by itself, and never did otherwise.
+    async fn may_consume(
+        &mut self,
+        has_consumed: bool,
+        stop: &CancellationToken,
+    ) -> Result<bool, QueueError> {
+        loop {
+            if self.turn.waits_for_resume() {
+                let reached = self.publisher.depth(WORK).await;
+                self.is_there(reached.is_ok());
+                if let Err(error) = reached {
+                    if error.lasts() && !has_consumed {
+                        return Err(error);
+                    }
+                    tracing::debug!(%error, "the broker is away while settlement is paused");
+                }
+            }
+            let came = tokio::time::timeout(LOOK_EVERY, self.turn.come(stop)).await;
+            if let Ok(came) = came {
+                return Ok(came);
+            }
+        }
+    }
+
     /// Takes no more messages, and leaves what is begun to those who process it.
     async fn hand_on(&self, session: Session, intake: &mut Intake, stop: &CancellationToken) {
-        tracing::info!("taking no more messages: it is another worker's turn");
+        match self.turn.paused().is_on() {
+            true => tracing::info!("taking no more messages: settlement is paused"),
+            false => tracing::info!("taking no more messages: it is another worker's turn"),
+        }
         let (last, is_drained) = self.wind_up(session, intake, stop).await;
         tokio::spawn(async move {
             if is_drained {

@@ -256,6 +256,8 @@ pub enum Cause {
     Missing,
     /// The worker is shutting down.
     Shutdown,
+    /// Settlement is paused.
+    Paused,
 }
 
 impl Cause {
@@ -273,6 +275,7 @@ impl Cause {
             Cause::Surplus => "surplus",
             Cause::Missing => "missing",
             Cause::Shutdown => "shutdown",
+            Cause::Paused => "paused",
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Owns the third kind of sweeping: that of moments. What is scheduled becomes `initial` and its id
 //! is published; what waits and has expired, and holds that have, become `canceling` and are ended
 //! by this worker's own engine, so that they come to their end although their messages wait in a
-//! queue that nobody consumes. Runs in every worker that is at work. Promises that nothing happens
-//! before its moment on the database's clock (the statements compare it), and that many due at one
-//! moment don't starve what comes meanwhile: they are published in steps, and the next step waits
-//! until most of the last one is claimed. Each step is stamped as it is moved, so no other sweeper
-//! publishes it again, and the sweeper publishes it when this worker dies before it has. Fails
-//! quietly while a server is away: the next round tries again.
+//! queue that nobody consumes. Runs in every worker that is at work; while settlement is paused, it
+//! only shows for how long something has been due. Promises that nothing happens before its moment
+//! on the database's clock (the statements compare it), and that many due at one moment don't
+//! starve what comes meanwhile: they are published in steps, and the next step waits until most of
+//! the last one is claimed. Each step is stamped as it is moved, so no other sweeper publishes it
+//! again, and the sweeper publishes it when this worker dies before it has. Fails quietly while a
+//! server is away: the next round tries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::acting;
+use crate::batches::IdsInBatches;
 use crate::components::pause;
 use crate::isolation_lock::IsolationLock;
 use crate::metrics::Metrics;
@@ -127,6 +129,11 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
                 wait = every;
                 continue;
             }
+            if self.turn.paused().is_on() {
+                self.show_due().await;
+                wait = every;
+                continue;
+            }
             wait = match self.round(&mut unclaimed, &stop).await {
                 Ok(round) => round.wait(every),
                 Err(error) => {
@@ -134,6 +141,18 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
                     every
                 }
             };
+        }
+    }
+
+    /// While settlement is paused: shows how long something has been due, and moves nothing on.
+    async fn show_due(&self) {
+        let looked = async {
+            let now = self.store.server_now().await?;
+            self.metrics.oldest_due(self.outbox.earliest_due().await?, now);
+            Ok::<_, SweepError>(())
+        };
+        if let Err(error) = looked.await {
+            error.log("due");
         }
     }
 
@@ -249,6 +268,10 @@ impl<L: Ledger + 'static, E: Environment + 'static> DueSweeper<L, E> {
     /// Ends what is canceled, without a message. What this worker can't end now, the sweeper
     /// publishes.
     async fn end(&self, ids: Vec<TransactionId>, stop: &CancellationToken) {
+        let _held = IdsInBatches::new(&self.metrics, ids.len());
+        if self.turn.paused().is_on() {
+            return;
+        }
         let mut batches = JoinSet::new();
         for ids in ids.chunks(self.batch_size.max(1)) {
             let (engine, turns, ids) = (self.engine.clone(), self.turns.clone(), ids.to_vec());

@@ -3,7 +3,7 @@
 //! Owns what the pages of a worker say: `/readyz` that it can work, `/metrics` how it does.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use ledger::ServerMs;
@@ -32,6 +32,8 @@ pub struct Health {
     database: AtomicBool,
     workers: AtomicU32,
     ended: OnceLock<String>,
+    /// Since when settlement is paused, by whom and why.
+    pause: Mutex<Option<String>>,
 }
 
 impl Health {
@@ -78,6 +80,18 @@ impl Health {
         self.ended.get_or_init(|| format!("{part}: ended ({why})\n"));
     }
 
+    /// Notes since when settlement is paused, by whom and why; none when it goes on. A worker that
+    /// is paused is ready: the process is as it should be.
+    pub fn paused(&self, pause: Option<String>) {
+        *self.pause.lock().expect("no holder panics") = pause;
+    }
+
+    /// Since when settlement is paused, by whom and why, while it is.
+    #[must_use]
+    pub fn pause(&self) -> Option<String> {
+        self.pause.lock().expect("no holder panics").clone()
+    }
+
     /// Whether it can work.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -95,7 +109,9 @@ impl Health {
             false => StatusCode::SERVICE_UNAVAILABLE,
         };
         let ended = ended.map_or("", String::as_str);
-        (status, format!("broker: {}\ndatabase: {}\n{ended}", name(broker), name(database)))
+        let pause = self.pause().map(|pause| format!("settlement: paused {pause}\n"));
+        let pause = pause.unwrap_or_default();
+        (status, format!("broker: {}\ndatabase: {}\n{pause}{ended}", name(broker), name(database)))
     }
 }
 

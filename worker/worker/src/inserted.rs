@@ -1,11 +1,11 @@
 //! What was inserted only: publishes the ids of transactions whose documents say that nobody else
 //! will.
 //!
-//! Owns the looks at the index of such documents. Runs in every worker that is at work. Promises
-//! that a document is taken up before its id is published, by one worker as a rule, and that the
-//! sweeper finds it when that worker dies in between. What a look has found goes to the queue at
-//! once, in the order of its insertion, as if its producer had published it. Fails quietly while a
-//! server is away: a later look tries again.
+//! Owns the looks at the index of such documents. Runs in every worker that is at work, while
+//! settlement is not paused. Promises that a document is taken up before its id is published, by
+//! one worker as a rule, and that the sweeper finds it when that worker dies in between. What a
+//! look has found goes to the queue at once, in the order of its insertion, as if its producer had
+//! published it. Fails quietly while a server is away: a later look tries again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ impl Inserted {
                 return;
             }
             // What is taken up already is published here.
-            if self.turn.is_standby() && taken.is_empty() {
+            if !self.turn.is_active() && taken.is_empty() {
                 wait = EVERY;
                 continue;
             }

@@ -19,6 +19,7 @@ mod lanes;
 pub mod metrics;
 mod pace;
 mod passage;
+pub mod paused;
 mod prefetch;
 mod publications;
 mod rabbit;

@@ -77,6 +77,7 @@ pub struct Metrics {
     submission_to_final: HistogramVec,
     server_up: IntGaugeVec,
     standing_by: IntGauge,
+    paused: IntGauge,
     oldest_unfinished: GaugeVec,
     unfinished: IntGaugeVec,
     events_due: IntGauge,
@@ -154,6 +155,7 @@ impl Metrics {
             submission_to_final: make.histograms("submission_to_final_seconds", TO_FINAL, &ends)?,
             server_up: make.gauges_int("server_up", SERVER_UP, &label("server", &servers))?,
             standing_by: make.gauge_int("standing_by", STANDING_BY)?,
+            paused: make.gauge_int("paused", PAUSED)?,
             oldest_unfinished: make.gauges("oldest_unfinished_age_seconds", OLDEST, &unfinished)?,
             unfinished: make.gauges_int("unfinished_transactions", UNFINISHED, &unfinished)?,
             events_due: make.gauge_int("events_due", EVENTS_DUE)?,
@@ -202,6 +204,11 @@ impl Metrics {
     /// Notes whether another worker is at work in place of this one.
     pub fn standing_by(&self, stands_by: bool) {
         self.standing_by.set(stands_by.into());
+    }
+
+    /// Notes whether settlement of the ledger is paused.
+    pub fn paused(&self, is_paused: bool) {
+        self.paused.set(is_paused.into());
     }
 
     /// Notes what waits at this moment of the server's clock, and when this worker asks again.
@@ -297,6 +304,7 @@ const PHASE: &str = "Seconds that a phase of a batch took. A native transaction 
 const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is a moment of the \
     submitter's clock, the second of the database's.";
 const STANDING_BY: &str = "1 while another worker is at work and this one stands by, else 0.";
+const PAUSED: &str = "1 while somebody has paused settlement of the ledger, else 0.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
 const OLDEST: &str = "Seconds for which the oldest transaction that is not final has waited for \
     workers, by the database's clock: since it was created, or was due, confirmed or canceled; 0 if there is \

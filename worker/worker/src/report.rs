@@ -4,7 +4,9 @@
 //! Promises that nothing of the worker waits for it or fails with it: it runs in a task that nobody
 //! watches, and a report that can't be written is dropped, because the next one says everything
 //! again. The numbers are those of the metrics, so nothing is counted twice or by another rule. The
-//! last report, after the drain, says that the worker has stopped.
+//! last report, after the drain, says that the worker has stopped. When settlement is paused or
+//! goes on, the worker says so at once, and then again and again until it has finished what it had
+//! begun.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,10 @@ pub const EVERY: Duration = Duration::from_secs(2);
 
 /// How often one reports that stands by: before it would be taken for silent.
 const EVERY_IN_STANDBY: Duration = Duration::from_secs(5);
+
+/// How often one reports that finishes what it had begun when settlement was paused: somebody waits
+/// to hear that it is done.
+const EVERY_UNTIL_FINISHED: Duration = Duration::from_millis(250);
 
 /// How long the end of a worker waits for its last report.
 const LAST_LIMIT: Duration = Duration::from_secs(3);
@@ -74,13 +80,19 @@ impl Reporter {
     }
 
     async fn run(self, draining: CancellationToken, ended: CancellationToken) {
+        let mut paused = self.turn.paused().clone();
         while !draining.is_cancelled() {
             let (activity, every) = match self.turn.is_standby() {
                 true => ("standby", EVERY_IN_STANDBY),
                 false => ("working", EVERY),
             };
-            self.report(activity).await;
-            pause(&draining, every).await;
+            let report = self.report(activity).await;
+            let is_finishing = report.paused && report.holds > 0;
+            let every = if is_finishing { EVERY_UNTIL_FINISHED } else { every };
+            tokio::select! {
+                _ = pause(&draining, every) => {}
+                () = paused.changed() => {}
+            }
         }
         while !ended.is_cancelled() {
             self.report("draining").await;
@@ -89,15 +101,21 @@ impl Reporter {
         self.report("stopped").await;
     }
 
-    async fn report(&self, activity: &str) {
+    /// Returns what it has reported.
+    async fn report(&self, activity: &str) -> WorkerReport {
+        // Before the numbers are read: what is begun is counted before its batch looks whether
+        // settlement is paused, so nothing begins that this report does not hold.
+        let paused = self.turn.paused().is_on();
         let report = WorkerReport {
             engine_now: (self.way)().as_str().to_owned(),
             activity: activity.to_owned(),
+            paused,
             ..self.metrics.report(self.identity.clone())
         };
         if let Err(error) = self.store.report(&report).await {
             tracing::debug!(%error, "can't say how it is");
         }
+        report
     }
 }
 

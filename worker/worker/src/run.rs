@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::batches::{self, BatchSettings, Collector};
+use crate::batches::{BatchSettings, Collector, Running};
 use crate::components::{Component, Components, PartEnd};
 use crate::config::Config;
 use crate::consume::Consuming;
@@ -29,12 +29,13 @@ use crate::isolation_lock::IsolationLock;
 use crate::job::Job;
 use crate::lanes::Lanes;
 use crate::metrics::Metrics;
+use crate::paused::{PauseTeller, Paused};
 use crate::report::Reporter;
 use crate::start::{Failure, Shared, Starting};
 use crate::summing::sum_up;
 use crate::sweeper::Sweeper;
 use crate::turn::{Turn, TurnKeeper};
-use crate::watch::watch_ground;
+use crate::watch::{Followed, watch_ground};
 
 /// What a program passes in instead of what a worker would make itself.
 pub(crate) struct Given {
@@ -93,8 +94,8 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             tokio::spawn(async move { events.connect().await });
         }
         let turns = IsolationLock::default();
-        let (standby, turn) = self.start_turn_keeper(&mut parts, &told);
-        self.start_watchers(&mut parts, standby, &turn, &told);
+        let (followed, turn) = self.start_turn_keeper(&mut parts, &told);
+        self.start_watchers(&mut parts, followed, &turn, &told);
         self.start_due(&mut parts, turns.clone(), &turn, &told);
         self.start_inserted(&mut parts, &turn, &told);
         self.start_consumer(&mut parts, turns, &turn, &told);
@@ -136,14 +137,17 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         Failure::Ended(part, why)
     }
 
-    /// Returns where it is told whether workers stand by for one another, and this worker's turn.
+    /// Returns where it is told what the settings say while a worker runs, and this worker's turn.
     fn start_turn_keeper(
         &self,
         parts: &mut Components,
         stop: &CancellationToken,
-    ) -> (watch::Sender<bool>, Turn) {
+    ) -> (Followed, Turn) {
         let (told, standby) = watch::channel(self.standby);
-        let (standing, turn) = TurnKeeper::standing(standby.clone());
+        let (teller, paused) = PauseTeller::new(self.health.clone(), self.metrics.clone());
+        // A worker that starts while settlement is paused begins nothing.
+        teller.tell(self.settlement.as_ref());
+        let (standing, turn) = TurnKeeper::standing(standby.clone(), paused);
         let keeper = TurnKeeper {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),
@@ -154,13 +158,13 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             standing,
         };
         parts.start(Component::TurnKeeper, keeper.run(stop.clone()));
-        (told, turn)
+        (Followed { standby: told, settlement: teller }, turn)
     }
 
     fn start_watchers(
         &self,
         parts: &mut Components,
-        standby: watch::Sender<bool>,
+        followed: Followed,
         turn: &Turn,
         stop: &CancellationToken,
     ) {
@@ -177,7 +181,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         parts.start(Component::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
         let has_events = self.events.is_some();
-        let ways = (standby, turn.clone());
+        let ways = (followed, turn.clone());
         let watching = watch_ground(self.store.clone(), has_events, ways, every, stop.clone());
         parts.start(Component::SettingsWatcher, watching);
         let sweeper = Sweeper {
@@ -250,13 +254,15 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             (Component::SuspectBatches, suspects.1, self.config.suspect_batches()),
             (Component::SoloBatches, solo.1, alone),
         ] {
-            parts.start(part, self.batches(jobs, settings, turns.clone(), stop.clone()));
+            let (turns, paused) = (turns.clone(), turn.paused().clone());
+            parts.start(part, self.batches(jobs, settings, (turns, paused), stop.clone()));
         }
         let consuming = Consuming {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),
             acknowledger: self.acknowledger.clone(),
             room: self.room.clone(),
+            publisher: self.publisher.clone(),
             health: self.health.clone(),
             metrics: self.metrics.clone(),
             turn: turn.clone(),
@@ -273,7 +279,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         &self,
         jobs: mpsc::Receiver<Job<Receipt>>,
         settings: BatchSettings,
-        turns: IsolationLock,
+        (turns, paused): (IsolationLock, Paused),
         stop: CancellationToken,
     ) -> impl Future<Output = PartEnd> + use<L, E> {
         let (engine, metrics) = (self.engine.clone(), self.metrics.clone());
@@ -282,8 +288,8 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         async move {
             let collector = Collector::new(jobs);
             let told = acknowledger.clone();
-            let settings = (settings, lanes);
-            let rest = batches::run(collector, settings, engine, told, turns, metrics, stop).await;
+            let running = Running { engine, acknowledger: told, turns, metrics, paused };
+            let rest = running.run(collector, (settings, lanes), stop).await;
             rest.requeue(&acknowledger).await;
             Ok(None)
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine::{Announcer, Engine, Environment};
 use ledger::retry::{Reconnect, jitter};
 use ledger::{Ledger, LedgerError};
-use mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Store};
+use mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Settlement, Store};
 use observe::Tracing;
 use queue::Publisher;
 use tokio_util::sync::CancellationToken;
@@ -100,6 +100,8 @@ pub(crate) struct Shared<L, E> {
     pub(crate) has_history: bool,
     /// Whether workers stood by for one another when this one started.
     pub(crate) standby: bool,
+    /// What was said of settlement when this worker started.
+    pub(crate) settlement: Option<Settlement>,
     pub(crate) room: Arc<Publications>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
@@ -141,6 +143,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             events,
             has_history: settings.history,
             standby: settings.standby,
+            settlement: settings.settlement.clone(),
             health,
             config,
             store,

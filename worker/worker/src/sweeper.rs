@@ -14,6 +14,8 @@
 //! over the last minutes, where nearly all of that is. What has no date, or one in the future, has
 //! looks of its own. All of them read so many index entries at most, whatever these are of.
 //!
+//! While settlement is paused, only open native transactions are ended and due events published.
+//!
 //! Only when all that was decided is done ([`acting`](super::acting)), the mark moves on. Fails
 //! quietly while a server is away: the next round tries again. What fails for good is a warning,
 //! and keeps no other look from its turn.
@@ -154,10 +156,15 @@ impl Sweeper {
             if self.turn.is_standby() {
                 continue;
             }
-            if let Err(error) = self.round(&mut memory, number, &markers()).await {
+            // First, since nobody can write what an abandoned transaction holds; while settlement is
+            // paused, clients still cancel and confirm.
+            self.end_abandoned().await;
+            if !self.turn.paused().is_on()
+                && let Err(error) = self.round(&mut memory, number, &markers()).await
+            {
                 error.log("all");
             }
-            // Last, since many may be due, and money comes first.
+            // Also while settlement is paused: what has ended is told. Last, since many may be due, and money comes first.
             if let Err(error) = self.sweep_events().await {
                 error.log("events");
             }
@@ -170,7 +177,6 @@ impl Sweeper {
         number: u64,
         markers: &[ServerMs],
     ) -> Result<(), SweepError> {
-        self.end_abandoned().await;
         let at = self.moments(&mut memory.passage, markers).await?;
         let told = |kind: &str, done: Result<(), SweepError>| {
             if let Err(error) = done {
@@ -310,7 +316,7 @@ impl Sweeper {
         self.act(judged(piece.open, Look::Odd, at), at).await
     }
 
-    /// First, since nobody can write what an abandoned transaction holds.
+    /// Ends native transactions that a dead worker has left open.
     async fn end_abandoned(&self) {
         match self.store.end_abandoned().await {
             Ok(0) => {}

@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::components::{PartEnd, pause};
 use crate::health::Health;
 use crate::metrics::{Metrics, Server};
+use crate::paused::{Paused, until};
 
 /// The heartbeat of the connection that shows the turn, in seconds: RabbitMQ takes a worker that
 /// hangs for gone after two or three of them.
@@ -81,11 +82,13 @@ pub enum Standing {
     Standby,
 }
 
-/// This worker's standing, for those who act by it.
+/// What this worker may begin, for those who act by it: nothing while settlement is paused, and
+/// where workers stand by for one another, only what its standing allows.
 #[derive(Clone, Debug)]
 pub struct Turn {
     standing: watch::Receiver<Standing>,
     standby: watch::Receiver<bool>,
+    paused: Paused,
 }
 
 impl Turn {
@@ -111,18 +114,51 @@ impl Turn {
     /// Whether it is at work.
     #[must_use]
     pub fn is_active(&self) -> bool {
+        self.has_turn() && !self.paused.is_on()
+    }
+
+    /// Whether it would be at work if settlement were not paused.
+    #[must_use]
+    pub fn waits_for_resume(&self) -> bool {
+        self.has_turn() && self.paused.is_on()
+    }
+
+    /// Whether settlement is paused.
+    #[must_use]
+    pub fn paused(&self) -> &Paused {
+        &self.paused
+    }
+
+    fn has_turn(&self) -> bool {
         *self.standing.borrow() == Standing::Active
     }
 
     /// Waits until messages are to be taken. False when told to stop before.
     pub async fn come(&mut self, stop: &CancellationToken) -> bool {
-        let active = until(&mut self.standing, |standing| *standing == Standing::Active);
+        let active = async {
+            while !self.is_active() {
+                until(&mut self.standing, |standing| *standing == Standing::Active).await;
+                self.paused.over().await;
+            }
+        };
         stop.run_until_cancelled(active).await.is_some()
     }
 
     /// Waits until no more messages are to be taken.
     pub async fn gone(&mut self) {
-        until(&mut self.standing, |standing| *standing != Standing::Active).await;
+        tokio::select! {
+            () = until(&mut self.standing, |standing| *standing != Standing::Active) => {}
+            () = self.paused.on() => {}
+        }
+    }
+
+    /// Waits until it is this worker's turn, whether settlement is paused or not; never, if it is
+    /// already.
+    pub async fn begins(&mut self) {
+        match self.has_turn() {
+            true => std::future::pending().await,
+            false => until(&mut self.standing, |standing| *standing == Standing::Active).await,
+        }
     }
 }
 
@@ -194,9 +230,12 @@ struct Session {
 impl TurnKeeper {
     /// Its standing before anything is known, and the way to hear of it.
     #[must_use]
-    pub fn standing(standby: watch::Receiver<bool>) -> (watch::Sender<Standing>, Turn) {
+    pub fn standing(
+        standby: watch::Receiver<bool>,
+        paused: Paused,
+    ) -> (watch::Sender<Standing>, Turn) {
         let (told, standing) = watch::channel(Standing::Unknown);
-        (told, Turn { standing, standby })
+        (told, Turn { standing, standby, paused })
     }
 
     /// Keeps it until `stop`.
@@ -407,10 +446,45 @@ async fn knock(publisher: Arc<Publisher>, wait: Duration) {
     tokio::time::sleep(SETTLED_AFTER).await;
 }
 
-/// Waits until this is told. Where nobody tells any more the worker ends for another reason.
-async fn until<T>(heard: &mut watch::Receiver<T>, is_it: impl FnMut(&T) -> bool) {
-    let is_told = heard.wait_for(is_it).await.is_ok();
-    if !is_told {
-        std::future::pending::<()>().await;
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::paused::{PauseTeller, said};
+
+    fn turn() -> (watch::Sender<Standing>, watch::Sender<bool>, PauseTeller, Turn) {
+        let (teller, paused) = PauseTeller::new(Arc::default(), Arc::default());
+        let (way, standby) = watch::channel(true);
+        let (told, turn) = TurnKeeper::standing(standby, paused);
+        (told, way, teller, turn)
+    }
+
+    #[test]
+    fn nobody_is_at_work_while_settlement_is_paused_whoever_has_the_turn() {
+        let (told, _way, teller, mut turn) = turn();
+        let stop = CancellationToken::new();
+        told.send_replace(Standing::Active);
+        assert!(turn.is_active() && turn.gone().now_or_never().is_none());
+        teller.tell(Some(&said("one", true)));
+        assert!(!turn.is_active() && turn.waits_for_resume());
+        assert!(turn.gone().now_or_never().is_some());
+        assert!(turn.come(&stop).now_or_never().is_none());
+        told.send_replace(Standing::Standby);
+        teller.tell(Some(&said("two", false)));
+        assert!(turn.come(&stop).now_or_never().is_none(), "another one is at work");
+        told.send_replace(Standing::Active);
+        assert_eq!(turn.come(&stop).now_or_never(), Some(true));
+    }
+
+    #[test]
+    fn whoever_gets_the_turn_hears_of_it_once() {
+        let (told, _way, _teller, mut turn) = turn();
+        let mut listener = turn.clone();
+        let mut begins = std::pin::pin!(listener.begins());
+        assert!(begins.as_mut().now_or_never().is_none());
+        told.send_replace(Standing::Active);
+        assert!(begins.now_or_never().is_some());
+        assert!(turn.begins().now_or_never().is_none(), "it has the turn by now");
     }
 }

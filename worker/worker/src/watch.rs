@@ -4,9 +4,10 @@
 //! Promises that a worker ends soon after the settings name a version or a feature that it does not
 //! know, or choose otherwise than when it has started, and soon after an index that removes
 //! documents turns up. One that may refuse writes is a warning: its owner is asked at the next
-//! start. A database that is away is no reason to end.
+//! start. Promises that a worker at work sees within a second that settlement is paused, and one
+//! that stands by when it gets the turn. A database that is away is no reason to end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ledger::retry::jitter;
 use mongo::{Finding, Misfit, NotReady, Store};
@@ -14,17 +15,29 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::components::{PartEnd, pause};
+use crate::paused::PauseTeller;
 use crate::turn::Turn;
 
-/// How often a worker looks that stands by.
-const EVERY_IN_STANDBY: Duration = Duration::from_secs(5);
+/// The longest pause between two looks of a worker at the settings: one document, by its `_id`. A
+/// change stream would cost the database more, because it reads everything that is written.
+const EVERY: Duration = Duration::from_millis(900);
 
-/// One that stands by looks at the indexes in one of so many looks only: whoever is at work does so
-/// in each.
-const LOOKS_PER_GROUND: u32 = 24;
+/// The same of one that stands by: it begins nothing, and looks when it gets the turn.
+const EVERY_IN_STANDBY: Duration = Duration::from_secs(3);
 
-/// Looks again and again until `stop`, about every `every`, and tells whether workers stand by for
-/// one another now. The worker has started with `events` on or off.
+/// One that stands by looks at the indexes this seldom: whoever is at work does so in each sweep.
+const GROUND_EVERY_IN_STANDBY: Duration = Duration::from_secs(120);
+
+/// Where it is told what the settings say that workers follow while they run.
+pub struct Followed {
+    /// Whether workers stand by for one another.
+    pub standby: watch::Sender<bool>,
+    /// Whether settlement is paused.
+    pub settlement: PauseTeller,
+}
+
+/// Looks at the settings again and again until `stop`, and at indexes about every `every`, and
+/// tells what workers follow. The worker has started with `events` on or off.
 ///
 /// # Errors
 /// When the settings do not fit this version, events are not as they were, or something removes
@@ -32,19 +45,28 @@ const LOOKS_PER_GROUND: u32 = 24;
 pub async fn watch_ground(
     store: Store,
     events: bool,
-    (standby, turn): (watch::Sender<bool>, Turn),
+    (followed, mut turn): (Followed, Turn),
     every: Duration,
     stop: CancellationToken,
 ) -> PartEnd {
-    let mut warned_of = Vec::new();
-    for number in 0_u32.. {
-        let stands_by = turn.is_standby();
-        let every = if stands_by { every.max(EVERY_IN_STANDBY) } else { every };
-        if !pause(&stop, every.mul_f64(0.5 + jitter())).await {
+    let (mut warned_of, mut ground_at) = (Vec::new(), None::<Instant>);
+    loop {
+        let longest = if turn.is_standby() { EVERY_IN_STANDBY } else { EVERY };
+        let waited = tokio::select! {
+            biased;
+            waited = pause(&stop, longest.mul_f64(0.8 + 0.2 * jitter())) => waited,
+            () = turn.begins() => true,
+        };
+        if !waited {
             break;
         }
-        let with_ground = !stands_by || number.is_multiple_of(LOOKS_PER_GROUND);
-        match look(&store, events, &standby, with_ground).await {
+        let ground_every = if turn.is_standby() { GROUND_EVERY_IN_STANDBY } else { every };
+        let ground_every = ground_every.mul_f64(0.5 + jitter());
+        let with_ground = ground_at.is_none_or(|at| at.elapsed() >= ground_every);
+        if with_ground {
+            ground_at = Some(Instant::now());
+        }
+        match look(&store, events, &followed, with_ground).await {
             Ok(None) => {}
             Ok(Some(refusing)) => {
                 for finding in refusing.iter().filter(|finding| !warned_of.contains(*finding)) {
@@ -67,12 +89,15 @@ pub async fn watch_ground(
 async fn look(
     store: &Store,
     events: bool,
-    standby: &watch::Sender<bool>,
+    followed: &Followed,
     with_ground: bool,
 ) -> Result<Option<Vec<Finding>>, NotReady> {
     let settings = store.check_settings().await?;
-    if let Some(wanted) = settings.as_ref().map(|settings| settings.standby) {
-        standby.send_if_modified(|standby| std::mem::replace(standby, wanted) != wanted);
+    // Where they are missing, somebody may have dropped the database: then all stays as it was.
+    if let Some(settings) = &settings {
+        let wanted = settings.standby;
+        followed.standby.send_if_modified(|standby| std::mem::replace(standby, wanted) != wanted);
+        followed.settlement.tell(settings.settlement.as_ref());
     }
     match &settings {
         Some(settings) if settings.events != events => {

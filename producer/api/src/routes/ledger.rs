@@ -2,13 +2,14 @@
 
 use ::overview::types::Overview;
 use axum::http::StatusCode;
+use serde_json::json;
 
 use super::{get, post, waiting};
-use crate::operation::{Operation, name_schema};
+use crate::operation::{Operation, name_schema, reference};
 use crate::param::{Param, string};
 use crate::problem::Code;
 use crate::tokens::Scope;
-use crate::{events, ledger, overview};
+use crate::{events, ledger, overview, settlement};
 
 /// Which ends a caller wants to hear of.
 fn of_ends() -> [Param; 4] {
@@ -65,6 +66,46 @@ fn follow_events() -> Operation {
         .may(&[Code::Lacking])
 }
 
+fn show_settlement() -> Operation {
+    get("/v1/settlement", "showSettlement", |call| Box::pin(settlement::show(call)))
+        .about(
+            "Whether settlement is paused",
+            "Since when, by whom and why; and which live workers do not do so yet.",
+        )
+        .needs(Scope::Read)
+        .gives::<settlement::Settlement>(StatusCode::OK, "How it stands")
+}
+
+fn pause() -> Operation {
+    post("/v1/settlement/pause", "pause", |call| Box::pin(settlement::pause(call)))
+        .about(
+            "Pause settlement of the ledger",
+            "Workers see it within a second: they begin nothing more, and finish what they have begun. \
+             What is submitted meanwhile is accepted and waits. Where settlement is paused already, \
+             nothing changes, and the answer says who has paused it.",
+        )
+        .needs(Scope::Operate)
+        .takes::<settlement::Pause>(
+            reference::<settlement::Pause>(),
+            vec![("pause", json!({ "reason": "the price list is wrong" }))],
+        )
+        .gives::<settlement::Settlement>(StatusCode::OK, "It is paused")
+}
+
+fn resume() -> Operation {
+    post("/v1/settlement/resume", "resume", |call| Box::pin(settlement::resume(call)))
+        .about(
+            "Let settlement go on",
+            "Workers see it within a second. Where settlement is not paused, nothing changes.",
+        )
+        .needs(Scope::Operate)
+        .may_take::<settlement::Resume>(vec![(
+            "resume",
+            json!({ "reason": "the price list is right" }),
+        )])
+        .gives::<settlement::Settlement>(StatusCode::OK, "It goes on")
+}
+
 pub(super) fn all() -> Vec<Operation> {
     vec![
         list_events(),
@@ -95,6 +136,9 @@ pub(super) fn all() -> Vec<Operation> {
             )
             .needs(Scope::Read)
             .gives::<ledger::Stats>(StatusCode::OK, "The counts"),
+        show_settlement(),
+        pause(),
+        resume(),
         post("/v1/audit", "audit", |call| Box::pin(ledger::audit(call)))
             .about(
                 "Check every rule of the ledger on every document",

@@ -34,6 +34,11 @@ pub struct Stands {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub reason: Option<Reason>,
+    /// Why it has not come to its end while it was waited for, if that is because settlement is
+    /// paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub note: Option<String>,
 }
 
 impl Stands {
@@ -44,7 +49,8 @@ impl Stands {
             code: ReasonCode::told(code),
             message: message.clone(),
         };
-        Stands { id: id.to_owned(), state, reason: standing.reason.as_ref().map(reason) }
+        let reason = standing.reason.as_ref().map(reason);
+        Stands { id: id.to_owned(), state, reason, note: None }
     }
 }
 

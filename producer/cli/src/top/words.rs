@@ -197,8 +197,9 @@ pub fn cells(worker: &Worker) -> [String; 7] {
         Activity::Silent => "SILENT",
         Activity::Draining => "drains",
         Activity::Working if worker.broker => "works",
+        Activity::Paused if worker.broker => "paused",
         Activity::Standby if worker.broker => "stands by",
-        Activity::Working | Activity::Standby => "NO BROKER",
+        Activity::Working | Activity::Paused | Activity::Standby => "NO BROKER",
         Activity::Stopped => "stopped",
     };
     let engine = match worker.engine == worker.engine_now {

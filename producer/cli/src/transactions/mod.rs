@@ -44,9 +44,10 @@ fn state_of(document: &Document) -> Result<State, Error> {
 async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option<Document>, Error> {
     let progress = context.console.progress("waiting", None);
     progress.at(0, id);
+    let outcome = context.waiting(context.client.outcome(id));
     let ended = match wait.limit() {
-        None => Some(context.client.outcome(id).await),
-        Some(limit) => tokio::time::timeout(limit, context.client.outcome(id)).await.ok(),
+        None => Some(outcome.await),
+        Some(limit) => tokio::time::timeout(limit, outcome).await.ok(),
     };
     drop(progress);
     // What is waited for was done before.

@@ -116,12 +116,14 @@ pub async fn status(
     args: &StatusArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let mut exit = Exit::Ok;
+    let (mut exit, mut some_wait) = (Exit::Ok, false);
     for id in &args.ids {
         match context.client.transaction(id).await? {
             Some(document) => {
                 print(&document, args.json, out)?;
                 note_lookalikes(context, &document).await;
+                let state = Standing::of(&document).state;
+                some_wait |= state.is_some_and(|state| !state.is_final());
             }
             None if adjustment(context, id, args.json, out).await? => {}
             None => {
@@ -129,6 +131,9 @@ pub async fn status(
                 exit = Exit::Failed;
             }
         }
+    }
+    if some_wait {
+        context.note_pause().await;
     }
     Ok(exit)
 }

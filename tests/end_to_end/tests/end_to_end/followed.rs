@@ -47,6 +47,7 @@ fn followed_in(kind: RemedyKind) -> (&'static str, &'static str) {
         K::DeadLetters | K::Replay => {
             ("followed.rs", "what_was_given_up_comes_back_by_the_command_that_is_told")
         }
+        K::Resume => ("followed.rs", "settlement_goes_on_by_the_command_that_is_told"),
         K::Token => ("followed.rs", "a_file_of_tokens_is_begun_by_the_command_that_is_told"),
         K::Audit | K::Absorb => {
             ("absorb.rs", "nothing_is_absorbed_while_a_rule_is_broken_or_where_nobody_else_writes")
@@ -115,6 +116,22 @@ async fn what_a_database_lacks_is_made_by_the_command_that_is_told() {
     let said = pay().await.stderr;
     follow(&world, &said, Remedy::ApplyWithoutValidator).await.expect_success();
     pay().await.expect_success();
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn settlement_goes_on_by_the_command_that_is_told() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let worker = world.worker("one").start().await;
+    world.producer(&["pause", "--reason", "a drill"]).await.expect_success();
+    let waits = ["transfer", "a", "b", "1", "--id", "t", "--wait", "--wait-limit", "1"];
+    let waited = world.producer(&waits).await;
+    assert_eq!(waited.code, Some(3), "{waited:?}");
+    follow(&world, &waited.stderr, Remedy::Resume).await.expect_success();
+    world.wait_state("t", State::Done, s(60)).await;
+    world.assert_at_rest().await;
+    drop(worker);
     world.finish().await;
 }
 

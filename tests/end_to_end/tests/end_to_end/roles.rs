@@ -92,14 +92,19 @@ impl Guarded {
             doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.journal", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.order", "deletes": [{ "q": {}, "limit": 0 }] },
-            doc! { "update": "tandem.settings", "updates": [all(doc! { "$set": { "x": 1 } })] },
             doc! { "createUser": "more", "pwd": "x", "roles": [] },
             doc! { "grantRolesToUser": role, "roles": ["tandem-api"] },
         ];
         let (update, insert) = match role {
-            "tandem-worker" => (vec![], vec!["accounts", "transactions"]),
+            "tandem-worker" => (vec!["tandem.settings"], vec!["accounts", "transactions"]),
             "tandem-producer" => {
-                let update = vec!["accounts", "transactions", "tandem.journal", "tandem.parked"];
+                let update = vec![
+                    "accounts",
+                    "transactions",
+                    "tandem.journal",
+                    "tandem.parked",
+                    "tandem.settings",
+                ];
                 (update, vec!["accounts", "tandem.journal", "tandem.order"])
             }
             "tandem-auditor" => (
@@ -110,13 +115,15 @@ impl Guarded {
                     "tandem.parked",
                     "tandem.events",
                     "tandem.workers",
+                    "tandem.settings",
                 ],
                 vec!["transactions", "tandem.journal", "tandem.order"],
             ),
             _ => {
                 let workers_own =
                     ["tandem.journal", "tandem.order", "tandem.events", "tandem.workers"];
-                (workers_own.to_vec(), workers_own.to_vec())
+                // It may write the settings, to pause settlement, and insert none.
+                (workers_own.to_vec(), [&workers_own[..], &["tandem.settings"]].concat())
             }
         };
         let change = || all(doc! { "$set": { "x": 1 } });
@@ -185,6 +192,8 @@ async fn each_program_works_with_the_rights_of_its_role() {
     let api = world.api_with(&[], &env).await;
     api.post("/v1/accounts", &json!({ "account": "c", "balance": "7" })).await.expect(201);
     api.act("/v1/accounts/c/freeze").await.expect(200);
+    api.post("/v1/settlement/pause", &json!({ "reason": "a drill" })).await.expect(200);
+    api.act("/v1/settlement/resume").await.expect(200);
     let submitted = json!({ "id": "t", "source": "a", "destination": "b", "value": "1" });
     api.post("/v1/transactions", &submitted).await.expect(202);
     let key = [("Idempotency-Key", "run")];
@@ -250,6 +259,7 @@ async fn no_role_can_do_what_is_not_its_work() {
         ("tandem-worker", &["transfer", "a", "b", "1"][..]),
         ("tandem-auditor", &["transfer", "a", "b", "1"]),
         ("tandem-producer", &["accounts", "freeze", "a"]),
+        ("tandem-producer", &["pause", "--reason", "a drill"]),
         ("tandem-api", &["roles", "--apply"]),
     ] {
         let refused = guarded.producer(role, arguments).await;

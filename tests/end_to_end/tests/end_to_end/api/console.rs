@@ -15,7 +15,7 @@ use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
-const ACTS: [&str; 13] = [
+const ACTS: [&str; 15] = [
     "cancel",
     "reschedule",
     "confirm",
@@ -28,6 +28,8 @@ const ACTS: [&str; 13] = [
     "close",
     "replay",
     "discard",
+    "pause",
+    "resume",
     "audit",
 ];
 const PAGES: [&str; 10] = [

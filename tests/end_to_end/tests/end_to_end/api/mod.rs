@@ -13,6 +13,7 @@ mod letters;
 mod limits;
 mod listener;
 mod overview;
+mod pausing;
 mod reading;
 mod readme;
 mod schemathesis;

@@ -2,6 +2,7 @@
 //! settled.
 
 mod backup;
+mod pausing;
 mod replacing;
 mod rotating;
 mod scaling;
