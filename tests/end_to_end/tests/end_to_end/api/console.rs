@@ -15,7 +15,7 @@ use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
-const ACTS: [&str; 13] = [
+const ACTS: [&str; 14] = [
     "cancel",
     "reschedule",
     "confirm",
@@ -26,6 +26,7 @@ const ACTS: [&str; 13] = [
     "freeze",
     "unfreeze",
     "close",
+    "set-floor",
     "replay",
     "discard",
     "audit",
