@@ -22,6 +22,10 @@ use crate::limits::{self, NAME_BYTES_MAX, echo};
 use crate::transaction::{AccountId, Reason, ReasonCode, TransactionId, pick_first};
 use crate::visible::other_form;
 
+/// The field in which an account keeps when its floor was changed last, what it was before, and
+/// why: `{ at, from, reason, by }`. Nothing is decided by it.
+pub const FLOOR_CHANGE: &str = "floorChange";
+
 /// Whether an account takes new postings. Undo and settle ignore it: held money must go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Status {
@@ -84,7 +88,7 @@ impl Account {
     /// A fresh account with nothing pending.
     #[must_use]
     pub fn new(id: &str, balance: Amount) -> Account {
-        let zero = balance.checked_add(balance.negated()).unwrap_or(Amount::ZERO);
+        let zero = balance.zero();
         Account {
             id: id.into(),
             balance,

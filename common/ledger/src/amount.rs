@@ -172,6 +172,15 @@ impl Amount {
         }
     }
 
+    /// Zero of the same kind.
+    #[must_use]
+    pub fn zero(self) -> Amount {
+        match self {
+            Amount::Int(_) => Amount::ZERO,
+            Amount::Decimal(_) => Amount::Decimal(Decimal::ZERO),
+        }
+    }
+
     /// Whether it is exactly zero.
     #[must_use]
     pub fn is_zero(self) -> bool {

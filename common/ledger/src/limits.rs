@@ -14,6 +14,9 @@ use std::borrow::Cow;
 /// mark (a transaction's `_id`) for every transaction in flight on it.
 pub const NAME_BYTES_MAX: usize = 200;
 
+/// The longest reason of an adjustment or of a change of a floor, in bytes: people read it.
+pub const REASON_BYTES_MAX: usize = 1_000;
+
 /// The most legs of one transaction: all of them are in one document and in one batch of writes.
 pub const LEGS_MAX: usize = 1_000;
 

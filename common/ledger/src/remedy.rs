@@ -49,6 +49,10 @@ pub enum Remedy<'a> {
     Cancel(&'a str),
     /// Takes the effect of a transaction back.
     Reverse(&'a str),
+    /// Shows an account.
+    ShowAccount(&'a str),
+    /// Gives an account this floor.
+    SetFloor(&'a str, &'a str),
     /// Shows the messages that were given up, and why.
     DeadLetters,
     /// Brings them back.
@@ -101,6 +105,10 @@ impl Remedy<'_> {
             Remedy::Status(id) => of_one("status", id),
             Remedy::Cancel(id) => of_one("cancel", id),
             Remedy::Reverse(id) => of_one("reverse", id),
+            Remedy::ShowAccount(id) => of_one("accounts show", id),
+            Remedy::SetFloor(id, floor) => {
+                format!("{} {}", of_one("accounts set-floor", id), quoted(floor))
+            }
             Remedy::DeadLetters => fixed("dead-letters list"),
             Remedy::Replay => fixed("dead-letters replay --all"),
             Remedy::Token => fixed("token NAME --scope read,submit"),
@@ -137,6 +145,8 @@ impl RemedyKind {
             RemedyKind::Status => Remedy::Status("t"),
             RemedyKind::Cancel => Remedy::Cancel("t"),
             RemedyKind::Reverse => Remedy::Reverse("t"),
+            RemedyKind::ShowAccount => Remedy::ShowAccount("alice"),
+            RemedyKind::SetFloor => Remedy::SetFloor("alice", "-500"),
             RemedyKind::DeadLetters => Remedy::DeadLetters,
             RemedyKind::Replay => Remedy::Replay,
             RemedyKind::Token => Remedy::Token,
@@ -151,8 +161,8 @@ impl RemedyKind {
     }
 }
 
-/// A command for one transaction. Without the dashes, an id that begins with one would be read as a
-/// flag.
+/// A command for one transaction or account. Without the dashes, an id that begins with one would
+/// be read as a flag.
 fn of_one(command: &str, id: &str) -> String {
     let dashes = if id.starts_with('-') { "-- " } else { "" };
     format!("producer {command} {dashes}{}", quoted(id))
@@ -175,6 +185,8 @@ mod tests {
             (Remedy::Unpark("t 1"), "producer unpark 't 1'"),
             (Remedy::Reverse("-t"), "producer reverse -- -t"),
             (Remedy::Status("it's"), r"producer status 'it'\''s'"),
+            (Remedy::SetFloor("al ice", "-5"), "producer accounts set-floor 'al ice' -5"),
+            (Remedy::SetFloor("-a", "none"), "producer accounts set-floor -- -a none"),
             (Remedy::Unpark("a`b"), r#"producer unpark 'a'"$(printf '\140')"'b'"#),
             (Remedy::AcceptIndex("by name"), "producer init --accept-index='by name'"),
             (Remedy::Currency("eur"), "producer init --currency='eur=PLACES'"),

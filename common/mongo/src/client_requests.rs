@@ -15,13 +15,13 @@ use super::statements::{canceling, decision, stamped_soon, states};
 use super::{Store, holds};
 
 impl Store {
-    /// Cancels a transaction that is `initial`, and turns one that is `pending` towards its
-    /// undoing.
+    /// Cancels transactions that are `initial`, and turns those that are `pending` towards their
+    /// undoing, with one command.
     ///
     /// # Errors
-    /// When the server is away, or refuses.
-    pub async fn request_cancel(&self, id: &str, reason: &Reason) -> Result<(), LedgerError> {
-        let statements = cancel(id, reason);
+    /// When the server is away, or refuses; any of them may be canceled.
+    pub async fn request_cancel(&self, ids: &[&str], reason: &Reason) -> Result<(), LedgerError> {
+        let statements = ids.iter().flat_map(|id| cancel(id, reason)).collect();
         self.change("cancel", TRANSACTIONS, statements).await.map(|_| ())
     }
 

@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use ledger::account::FLOOR_CHANGE;
 use ledger::limits::echo;
 use ledger::remedy::Remedy;
 use ledger::transaction::{DECIDED_KEY, UNPUBLISHED};
@@ -139,6 +140,7 @@ fn written(collection: &str) -> Written {
                 "pendingCredits",
                 "pendingHolds",
                 "floor",
+                FLOOR_CHANGE,
                 "status",
                 "currency",
                 "openingBalance",

@@ -120,11 +120,16 @@ impl Store {
         self.change("confirm", TRANSACTIONS, statements).await
     }
 
-    /// Releases a hold, if it is held.
+    /// Releases holds, those that are held, with one command.
     ///
     /// # Errors
-    /// When the server is away, or refuses.
-    pub async fn release_hold(&self, id: &str, reason: &Reason) -> Result<Written, LedgerError> {
-        self.change("release", TRANSACTIONS, vec![release(id, reason)]).await
+    /// When the server is away, or refuses; any of them may be released.
+    pub async fn release_holds(
+        &self,
+        ids: &[&str],
+        reason: &Reason,
+    ) -> Result<Written, LedgerError> {
+        let statements = ids.iter().map(|id| release(id, reason)).collect();
+        self.change("release", TRANSACTIONS, statements).await
     }
 }

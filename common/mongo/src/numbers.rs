@@ -80,7 +80,7 @@ fn int64() -> RawDocumentBuf {
     rawdoc! { "$cond": [is_inexact, REFUSED, { "$toLong": "$$x" }] }
 }
 
-fn is(value: &str, kind: &str) -> RawDocumentBuf {
+pub(super) fn is(value: &str, kind: &str) -> RawDocumentBuf {
     rawdoc! { "$eq": [{ "$type": value }, kind] }
 }
 
@@ -211,7 +211,7 @@ impl Reading {
 }
 
 /// The floor; null is unlimited.
-fn floor() -> RawDocumentBuf {
+pub(super) fn floor() -> RawDocumentBuf {
     rawdoc! { "$cond": [is("$floor", "missing"), 0_i64, "$floor"] }
 }
 

@@ -73,8 +73,8 @@ const OF_A_PRODUCER: [Privilege; 9] = [
     (SETTINGS, &[Find]),
 ];
 
-/// Everything that the HTTP API offers: opens and freezes accounts, submits, cancels and reverses,
-/// brings back what was parked, pauses settlement, and audits.
+/// Everything that the HTTP API offers: opens and freezes accounts, sets floors, submits, cancels
+/// and reverses, brings back what was parked, pauses settlement, and audits.
 const OF_THE_API: [Privilege; 11] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),

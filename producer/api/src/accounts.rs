@@ -1,8 +1,8 @@
-//! Accounts: creating them, looking at them, their statements, and changing their status.
+//! Accounts: creating them, looking at them, their statements, and changing their status and floor.
 
 use axum::http::{HeaderValue, StatusCode, header};
-use client::{Adjusted, Change, Entry, Error, Opened, Period, readable};
-use input::{ACCOUNT, Record, parse_account};
+use client::{Adjusted, Change, Entry, Error, NewFloor, Opened, Period, readable};
+use input::{ACCOUNT, FLOOR, Record, parse_account, parse_floor};
 use ledger::account::Account as Stored;
 use ledger::notation::Notation;
 use ledger::visible::alike_told;
@@ -126,18 +126,23 @@ pub fn period(received: &Received) -> Result<Period, Problem> {
 /// `GET /v1/accounts/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
     let name = call.name()?;
-    let found = find(&call.api, name).await;
-    let is_missing = matches!(found, Err(Error::NotFound { .. }));
-    let mut found = found.map_err(Problem::from);
-    if let Err(missing) = &mut found
-        && is_missing
-    {
+    match find(&call.api, name).await {
+        Ok(found) => Ok(Answer::json(StatusCode::OK, &found)),
+        Err(error) => Err(with_alike(&call, name, error).await),
+    }
+}
+
+/// The problem; of an account that is missing with one that is there and looks like it.
+async fn with_alike(call: &Call, name: &str, error: Error) -> Problem {
+    let is_missing = matches!(error, Error::NotFound { .. });
+    let mut problem = Problem::from(error);
+    if is_missing {
         // A courtesy: that it is missing is known, whatever comes of this.
         let alike = call.api.client.accounts_like(&[name]).await.unwrap_or_default();
-        missing.detail +=
+        problem.detail +=
             &alike.get(name).map_or_else(String::new, |it| format!("; {}", alike_told(it)));
     }
-    Ok(Answer::json(StatusCode::OK, &found?))
+    problem
 }
 
 /// `GET /v1/accounts`
@@ -178,6 +183,29 @@ pub async fn unfreeze(call: Call) -> Result<Answer, Problem> {
 /// `POST /v1/accounts/{id}/close`
 pub async fn close(call: Call) -> Result<Answer, Problem> {
     change(&call, Change::Close).await
+}
+
+/// `POST /v1/accounts/{id}/floor`
+pub async fn set_floor(call: Call) -> Result<Answer, Problem> {
+    let id = call.name()?;
+    let wanted = floor(&call, &call.api.client.store().notation())?;
+    let by = call.submitter.as_deref().map(str::to_owned);
+    let set = match call.api.client.set_floor(id, &NewFloor { by, ..wanted }).await {
+        Ok(set) => set,
+        Err(error) => return Err(with_alike(&call, id, error).await),
+    };
+    let account = find(&call.api, id).await.map_err(Error::after_a_write)?;
+    let answer = Answer::json(StatusCode::OK, &account);
+    Ok(match set.known {
+        true => answer.with(REPLAYED, HeaderValue::from_static("true")),
+        false => answer,
+    })
+}
+
+/// The floor that a body asks for.
+pub fn floor(received: &Received, notation: &Notation) -> Result<NewFloor, Problem> {
+    let record = Record::from_value(received.json()?, FLOOR)?;
+    Ok(parse_floor(record, notation)?)
 }
 
 async fn change(call: &Call, change: Change) -> Result<Answer, Problem> {

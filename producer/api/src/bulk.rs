@@ -85,12 +85,8 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
     let (received, submitter) = (call.received.clone(), call.submitter.clone());
     let most = call.api.settings.items_max;
-    // A large array takes a while to read, and other requests are not to wait for that.
     let ids = call.api.client.rules();
-    let read = move || many(&received, most, submitter.as_ref(), &ids);
-    let reading = tokio::task::spawn_blocking(read);
-    let read = reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?;
-    let mut array = read?;
+    let mut array = read(move || many(&received, most, submitter.as_ref(), &ids)).await?;
     call.api.take(array.items.len())?;
     if let Some(key) = &array.key
         && let Some(keyed) = requests::open(&call.api.client, key, &array).await?
@@ -98,6 +94,14 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
         array.items.iter_mut().flatten().for_each(|item| item.come_in(&keyed));
     }
     answer(&call, array.items, wait).await
+}
+
+/// Reads an array. A large one takes a while, and other requests are not to wait for that.
+pub(super) async fn read<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let reading = tokio::task::spawn_blocking(read);
+    reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?
 }
 
 /// Reads the transactions of a request.
@@ -133,13 +137,9 @@ pub fn many(
         contents.push((id.clone(), content));
         Ok(Submission::of(body).with_id(id).with_origin(Some(origin.clone())))
     };
-    let items = received.items(most, |value| item(value?))?;
-    if items.count > most {
-        let problem = format!("the array has {} items; the limit is {most}", items.count);
-        return Err(Problem::new(Code::TooLarge, problem));
-    }
+    let items = received.items(most, "/v1/transactions", |value| item(value?))?;
     drop(ids);
-    Ok(Array { items: items.read, key, content: digest(contents) })
+    Ok(Array { items, key, content: digest(contents) })
 }
 
 /// The digest of ids and contents.
@@ -198,13 +198,15 @@ async fn answer(
     Ok(Answer::json(StatusCode::OK, &submitted))
 }
 
-/// Fails as a whole if a server was away for all that could have been taken.
-fn all_or_some(results: &[(Option<String>, Result<Receipt, Problem>)]) -> Result<(), Problem> {
+/// Fails as a whole if a server was away for all that could have been done.
+pub(super) fn all_or_some<T>(
+    results: &[(Option<String>, Result<T, Problem>)],
+) -> Result<(), Problem> {
     let mut away: Option<&Problem> = None;
     for (_, result) in results {
         match result {
             Ok(_) => return Ok(()),
-            // One that may have been taken is told before those that were surely not.
+            // One that may have been done is told before those that were surely not.
             Err(problem) if problem.code == Code::Unknown => away = Some(problem),
             Err(problem) if problem.code.status().is_server_error() => {
                 away.get_or_insert(problem);
@@ -215,7 +217,8 @@ fn all_or_some(results: &[(Option<String>, Result<Receipt, Problem>)]) -> Result
     away.map_or(Ok(()), |problem| Err(problem.clone()))
 }
 
-type Standings = std::collections::HashMap<String, Standing>;
+/// How transactions stand, by their ids.
+pub(super) type Standings = std::collections::HashMap<String, Standing>;
 
 /// How those that are known stand; with a wish to wait, how all of them stand then.
 async fn standings(
@@ -229,10 +232,19 @@ async fn standings(
         return Ok(api.client.standings(&ids).await?);
     };
     let ids: Vec<&str> = taken.iter().map(|receipt| &*receipt.id).collect();
+    standings_after(api, &ids, wait).await
+}
+
+/// How transactions stand when all of them have ended, or the time is over.
+pub(super) async fn standings_after(
+    api: &Api,
+    ids: &[&str],
+    wait: Wait,
+) -> Result<Standings, Problem> {
     let outcomes = join_all(ids.iter().map(|id| api.client.outcome(id)));
     // Whether all have ended or not: how they stand is asked for below.
     drop(tokio::time::timeout(wait.limit, outcomes).await);
-    Ok(api.client.standings(&ids).await?)
+    Ok(api.client.standings(ids).await?)
 }
 
 fn item(

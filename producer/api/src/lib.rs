@@ -5,6 +5,7 @@ pub mod answer;
 mod bodies;
 pub mod bulk;
 mod call;
+pub mod decisions;
 mod dispatch;
 pub mod events;
 mod gate;

@@ -16,7 +16,7 @@ use ledger::transaction::check_name;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::items::{self, Items, TooMuch};
+use super::items::{self, TooMuch};
 use super::param::Param;
 use super::problem::{Code, Problem};
 
@@ -166,21 +166,27 @@ impl Received {
         self.body.trim_ascii_start().first() == Some(&b'[')
     }
 
-    /// The body as an array of JSON, item by item (see `items`).
+    /// The body as an array of JSON of at most `most` items, item by item (see `items`). One that
+    /// comes without an array belongs to the address `alone`.
     pub fn items<T>(
         &self,
         most: usize,
+        alone: &str,
         mut each: impl FnMut(Result<Value, Problem>) -> T,
-    ) -> Result<Items<T>, Problem> {
+    ) -> Result<Vec<T>, Problem> {
         self.require_json()?;
         if !self.is_array() && serde_json::from_slice::<IgnoredAny>(&self.body).is_ok() {
-            let problem =
-                "is not an array; send one transaction to POST /v1/transactions".to_owned();
+            let problem = format!("is not an array; send one transaction to POST {alone}");
             return Err(Flaw { field: None, problem }.into());
         }
         let each = |item: Result<_, TooMuch>| each(item.map_err(too_much));
-        let read = items::read(&self.body, most, TEXT_BYTES_MAX, each);
-        read.map_err(|error| no_json(&error))
+        let items = items::read(&self.body, most, TEXT_BYTES_MAX, each);
+        let items = items.map_err(|error| no_json(&error))?;
+        if items.count > most {
+            let problem = format!("the array has {} items; the limit is {most}", items.count);
+            return Err(Problem::new(Code::TooLarge, problem));
+        }
+        Ok(items.read)
     }
 
     fn require_json(&self) -> Result<(), Problem> {

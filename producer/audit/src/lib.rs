@@ -32,7 +32,7 @@ use close::Difference;
 use scan::Scanned;
 
 pub use absorbing::{
-    AbsorbError, Absorbed, Differences, Moved, REASON_BYTES_MAX, Sum, Unexplained, check_reason,
+    AbsorbError, Absorbed, Differences, Moved, Sum, Unexplained, check_reason,
 };
 pub use findings::{Finding, Rule};
 

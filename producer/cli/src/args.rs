@@ -80,7 +80,8 @@ pub enum Command {
     /// Show the rights that each program needs, as roles and users of both servers
     #[command(after_help = roles::HELP)]
     Roles(roles::RolesArgs),
-    /// Create, import, show, list, freeze, unfreeze or close accounts, or list what was booked
+    /// Create, import, show, list, freeze, unfreeze or close accounts, set floors, or list what was
+    /// booked
     #[command(subcommand)]
     Accounts(accounts::Command),
     /// Submit a file of transfers
@@ -200,6 +201,7 @@ impl Command {
                 | accounts::Command::List(_)
                 | accounts::Command::Statement(_)
                 | accounts::Command::Absorb(_)
+                | accounts::Command::SetFloor(_)
                 | accounts::Command::Freeze(_)
                 | accounts::Command::Unfreeze(_)
                 | accounts::Command::Close(_) => Check::Database,

@@ -7,6 +7,7 @@
 //! take effect at any later time, so after one, nothing that is said later may mean that there was
 //! no effect.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -98,6 +99,17 @@ impl Client {
         Ok(self.insist(find).await?.pop().map(|found| readable(&found)))
     }
 
+    /// Reads transactions, whatever their documents hold; those that there are, by their ids.
+    pub(crate) async fn transactions_named(
+        &self,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Document>, Error> {
+        let find = || self.store().documents("find", TRANSACTIONS, ids, Fields::All);
+        let found = self.insist(find).await?;
+        let by_id = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
+        Ok(found.iter().map(|found| readable(found)).filter_map(by_id).collect())
+    }
+
     /// Whether the event of a transaction still waits for a confirm of the broker.
     ///
     /// # Errors
@@ -127,7 +139,10 @@ impl Client {
     /// Publishes ids of durable transactions, within a short limit; if that fails, the workers'
     /// sweepers publish them.
     pub(crate) async fn publish_or_leave(&self, ids: &[TransactionId]) -> Result<(), Error> {
-        self.servers.publish_or_leave(ids, &Traces::default()).await
+        match ids {
+            [] => Ok(()),
+            ids => self.servers.publish_or_leave(ids, &Traces::default()).await,
+        }
     }
 
     /// Whether publications of what is durable are left to the workers' sweepers for now, for who

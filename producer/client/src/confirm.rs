@@ -11,17 +11,13 @@ use std::collections::HashMap;
 
 use ledger::notation::Notation;
 use ledger::transaction::{Leg, State, TransactionId};
-use mongo::{Fields, TRANSACTIONS};
 use mongodb::bson::Document;
 
 use crate::client::Client;
 use crate::error::{Effect, Error};
 use crate::hold::{Capture, Decided, HoldState, look, not_confirmed};
-use crate::readable::readable;
 use crate::standing::Standing;
-
-/// The most holds that are read, confirmed and published together.
-const TOGETHER_MAX: usize = 500;
+use crate::together::{TOGETHER_MAX, given_up};
 
 /// The most legs that one command captures. A leg has a name of 200 bytes at most.
 const LEGS_PER_COMMAND_MAX: usize = 10_000;
@@ -50,7 +46,8 @@ impl Client {
 
     /// Confirms holds, hundreds with one command; a result for each, in their order, as
     /// [`Client::confirm`] gives it. A failure of one does not affect the others. After
-    /// [`Error::Unavailable`], confirm all of them again: what is confirmed already stays so.
+    /// [`Error::Unavailable`], confirm all of them again: what is confirmed already stays so. While
+    /// MongoDB is away, those that were not sent yet are not tried, and surely not confirmed.
     pub async fn confirm_all(
         &self,
         holds: impl IntoIterator<Item = (TransactionId, Capture)>,
@@ -60,11 +57,7 @@ impl Client {
         for some in wishes.chunks(TOGETHER_MAX) {
             match self.confirm_some(some).await {
                 Ok(decided) => results.extend(decided),
-                // MongoDB stays away, so the rest would only wait for it as long again.
-                Err(error) => {
-                    results.resize(wishes.len(), Err(error));
-                    break;
-                }
+                Err(error) => return given_up(results, some.len(), wishes.len(), error),
             }
         }
         results
@@ -104,10 +97,7 @@ impl Client {
         wishes: impl Iterator<Item = &Wish>,
     ) -> Result<HashMap<String, Document>, Error> {
         let ids: Vec<&str> = wishes.map(|(id, _)| id.as_ref()).collect();
-        let find = || self.store().documents("find", TRANSACTIONS, &ids, Fields::All);
-        let found = self.insist(find).await?;
-        let by_id = |document: Document| Some((document.get_str("_id").ok()?.to_owned(), document));
-        Ok(found.iter().map(|found| readable(found)).filter_map(by_id).collect())
+        self.transactions_named(&ids).await
     }
 
     /// Sends the updates; returns how many have matched, and whether an attempt is open. After an
@@ -132,10 +122,7 @@ impl Client {
         };
         let to_tell = wishes.iter().zip(&known).filter(|(_, known)| goes_on(known));
         let to_tell: Vec<TransactionId> = to_tell.map(|((id, _), _)| id.clone()).collect();
-        let failed = match to_tell.is_empty() {
-            true => None,
-            false => self.publish_or_leave(&to_tell).await.err(),
-        };
+        let failed = self.publish_or_leave(&to_tell).await.err();
         let decided = |known: Known| {
             let unpublished = failed.clone().filter(|_| goes_on(&known));
             let (standing, captured, known) = known?;

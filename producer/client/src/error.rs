@@ -233,6 +233,29 @@ impl Error {
         }
     }
 
+    /// The same of what was not sent, because something before it has failed so.
+    pub(crate) fn not_tried(&self) -> Error {
+        match self {
+            Error::Unavailable { server, problem, after, .. } => Error::Unavailable {
+                server: *server,
+                problem: format!("not tried: {problem}"),
+                after: *after,
+                effect: Effect::None,
+            },
+            Error::Invalid { .. }
+            | Error::Conflict { .. }
+            | Error::KeyInUse { .. }
+            | Error::WithoutKeys(_)
+            | Error::WrongState { .. }
+            | Error::Captured { .. }
+            | Error::Refused { .. }
+            | Error::NotFound { .. }
+            | Error::WithoutHistory
+            | Error::WithoutEvents
+            | Error::Denied { .. } => self.clone(),
+        }
+    }
+
     /// A refusal by what is there now. It stands only if no earlier attempt of the same call is
     /// open: that one may still arrive.
     pub(crate) fn unless_open(self, open: Effect) -> Error {

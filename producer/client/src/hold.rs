@@ -6,15 +6,18 @@
 //! changes nothing, another capture is refused. What was confirmed or released is published; if the
 //! broker is away, a worker's sweeper finds it.
 
+use std::collections::HashMap;
+
 use ledger::amount::Amount;
 use ledger::notation::{Form, Notation};
-use ledger::transaction::{Body, Leg, Reason, ReasonCode, State};
+use ledger::transaction::{Body, Leg, Reason, ReasonCode, State, TransactionId};
 use mongodb::bson::Document;
 
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::readable::state_of;
 use crate::standing::Standing;
+use crate::together::{TOGETHER_MAX, given_up};
 
 /// How much of a hold is captured. What is held and not captured goes home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,33 +53,77 @@ impl Client {
     /// [`Error::WrongState`] when it is no hold, not held yet or confirmed, [`Error::NotFound`],
     /// and when MongoDB stays away.
     pub async fn release(&self, id: &str) -> Result<Decided, Error> {
-        let document = self.existing(id).await?;
-        let (document, known) = match is_held(&document)? {
-            false => (document, true),
-            true => {
-                let reason = Reason::new(ReasonCode::Released, "released on request");
-                let request = |_| self.store().release_hold(id, &reason);
-                let (_, open) = self.insist_write(request).await?;
-                // The document shows the result, even if an answer was lost.
-                let document = self.transaction(id).await.map_err(Error::after_a_write)?;
-                let document =
-                    document.ok_or_else(|| Error::no_transaction(id).unless_open(open))?;
-                if is_held(&document)? {
-                    return Err(Error::refused(id, NOT_CHANGED).unless_open(open));
-                }
-                (document, false)
-            }
-        };
-        let standing = Standing::of(&document);
-        let unpublished = match standing.state.is_some_and(State::is_final) {
-            true => None,
-            false => self.publish_or_leave(&[id.into()]).await.err(),
-        };
-        Ok(Decided { standing, captured: Vec::new(), known, unpublished })
+        let mut decided = self.release_some(&[id]).await?;
+        decided.pop().unwrap_or_else(|| Err(Error::no_transaction(id)))
     }
 
-    async fn existing(&self, id: &str) -> Result<Document, Error> {
-        self.transaction(id).await?.ok_or_else(|| Error::no_transaction(id))
+    /// Releases holds, hundreds with one command; a result for each, in their order, as
+    /// [`Client::release`] gives it. A failure of one does not affect the others. After
+    /// [`Error::Unavailable`], release all of them again. While MongoDB is away, those that were not
+    /// sent yet are not tried, and surely not released.
+    pub async fn release_all(&self, ids: &[&str]) -> Vec<Result<Decided, Error>> {
+        let mut results = Vec::with_capacity(ids.len());
+        for some in ids.chunks(TOGETHER_MAX) {
+            match self.release_some(some).await {
+                Ok(decided) => results.extend(decided),
+                Err(error) => return given_up(results, some.len(), ids.len(), error),
+            }
+        }
+        results
+    }
+
+    /// A result for each, in their order; an error when MongoDB stays away.
+    async fn release_some(&self, ids: &[&str]) -> Result<Vec<Result<Decided, Error>>, Error> {
+        let before = self.transactions_named(ids).await?;
+        let is_held_before = |id: &&str| before.get(*id).is_some_and(|it| is_held(it) == Ok(true));
+        let held: Vec<&str> = ids.iter().copied().filter(is_held_before).collect();
+        let (after, open) = match held.is_empty() {
+            true => (HashMap::new(), Effect::None),
+            false => self.release_held(&held).await?,
+        };
+        let documents = (&before, &after);
+        let known: Vec<Known> = ids.iter().map(|id| released(id, documents, open)).collect();
+        let goes_on = |known: &Known| {
+            known.as_ref().is_ok_and(|(standing, _)| !standing.state.is_some_and(State::is_final))
+        };
+        let to_tell = ids.iter().zip(&known).filter(|(_, known)| goes_on(known));
+        let to_tell: Vec<TransactionId> = to_tell.map(|(id, _)| (*id).into()).collect();
+        let failed = self.publish_or_leave(&to_tell).await.err();
+        let decided = |known: Known| {
+            let unpublished = failed.clone().filter(|_| goes_on(&known));
+            let (standing, known) = known?;
+            Ok(Decided { standing, captured: Vec::new(), known, unpublished })
+        };
+        Ok(known.into_iter().map(decided).collect())
+    }
+
+    /// Sends the updates; returns the documents after them, which show the result, even if an answer
+    /// was lost, and whether an attempt is open.
+    async fn release_held(&self, ids: &[&str]) -> Result<(Documents, Effect), Error> {
+        let reason = Reason::new(ReasonCode::Released, "released on request");
+        let request = |_| self.store().release_holds(ids, &reason);
+        let (_, open) = self.insist_write(request).await?;
+        let after = self.transactions_named(ids).await.map_err(Error::after_a_write)?;
+        Ok((after, open))
+    }
+}
+
+/// Transactions by their ids.
+type Documents = HashMap<String, Document>;
+
+/// How a hold stands that was to be released, and whether it was so before.
+type Known = Result<(Standing, bool), Error>;
+
+/// What became of a hold, by its document before it was released and after that.
+fn released(id: &str, (before, after): (&Documents, &Documents), open: Effect) -> Known {
+    let before = before.get(id).ok_or_else(|| Error::no_transaction(id))?;
+    if !is_held(before)? {
+        return Ok((Standing::of(before), true));
+    }
+    let after = after.get(id).ok_or_else(|| Error::no_transaction(id).unless_open(open))?;
+    match is_held(after)? {
+        true => Err(Error::refused(id, NOT_CHANGED).unless_open(open)),
+        false => Ok((Standing::of(after), false)),
     }
 }
 

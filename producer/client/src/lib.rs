@@ -31,6 +31,7 @@ mod ended;
 mod equal;
 mod error;
 mod files;
+mod floor;
 mod group;
 mod history;
 mod hold;
@@ -60,6 +61,7 @@ mod stats;
 mod status;
 mod submission;
 mod submit;
+mod together;
 mod watch;
 
 pub use cancel::Canceled;
@@ -67,6 +69,7 @@ pub use client::Client;
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
+pub use floor::{FloorSet, NewFloor};
 pub use history::{
     Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
 };

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use ledger::LedgerError;
 use ledger::account::Account;
+use ledger::remedy::Remedy;
 use ledger::visible;
 use mongo::{ACCOUNTS, Fields, Store, raw};
 use mongodb::bson::{DateTime, RawDocument, RawDocumentBuf};
@@ -239,7 +240,14 @@ fn compare(account: &Account, existing: &RawDocument) -> Answer {
         return Answer::Unchanged;
     }
     let theirs = theirs.join(", ");
-    let problem = format!("the account exists with other content ({theirs}); choose another name");
+    let advice = match differs[..] {
+        ["floor"] => {
+            let floor = account.floor.map_or("none".to_owned(), |floor| floor.to_string());
+            format!("{} changes its floor", Remedy::SetFloor(&account.id, &floor))
+        }
+        _ => "choose another name".to_owned(),
+    };
+    let problem = format!("the account exists with other content ({theirs}); {advice}");
     Answer::Conflict { differs, problem }
 }
 
@@ -263,7 +271,11 @@ mod tests {
         let euros = Account { currency: Some("EUR".into()), floor: None, ..account.clone() };
         let cases: [(Account, &[&str], &str); 3] = [
             (other, &["balance"], "(its openingBalance is 6)"),
-            (Account { floor: None, ..account.clone() }, &["floor"], "(its floor is none)"),
+            (
+                Account { floor: None, ..account.clone() },
+                &["floor"],
+                "(its floor is none); `producer accounts set-floor a 0` changes its floor",
+            ),
             (euros, &["floor", "currency"], "(its floor is none, its currency is EUR)"),
         ];
         for (other, fields, text) in cases {

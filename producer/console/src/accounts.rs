@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::act::{Act, buttons};
+use super::floor;
 use super::html::{account, items, link, moment, next, page, state, table, text, transaction};
 use super::visit::Visit;
 
@@ -53,8 +54,8 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
     let id = visit.param("id").unwrap_or_default();
     let one = visit.ask("showAccount", id, &[]).await?;
     let acts: &[Act] = match text(&one, "status") {
-        "open" => &[Act::Freeze, Act::Close],
-        "frozen" => &[Act::Unfreeze, Act::Close],
+        "open" => &[Act::SetFloor, Act::Freeze, Act::Close],
+        "frozen" => &[Act::SetFloor, Act::Unfreeze, Act::Close],
         _ => &[],
     };
     let currency = text(&one, "currency");
@@ -81,6 +82,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
                 ("Floor", one["floor"].as_str().map_or(html! { "none" }, amount)), ("Opened with", amount(text(&one, "openingBalance"))),
             ] { div.figure { span { (name) } b { (amount) } } }
         }
+        @if one["floorChange"].is_object() { p { (floor::changed(&one["floorChange"], amount)) } }
         (buttons(visit, id, acts))
         section {
             h2 { "In flight and on hold" }

@@ -30,6 +30,8 @@ pub enum Act {
     Unfreeze,
     /// Closes an account.
     Close,
+    /// Changes the floor of an account.
+    SetFloor,
     /// Replays a dead letter.
     Replay,
     /// Takes a dead letter away.
@@ -166,6 +168,12 @@ impl Act {
                 "close",
                 "Close the account",
                 "It takes no postings any more, for good. It has to be empty.",
+            ),
+            Act::SetFloor => account(
+                "set-floor",
+                "setFloor",
+                "Set the floor of the account",
+                "No debit leaves less on it than this. It is refused if the account has less now. What is in flight comes to its end.",
             ),
             Act::Replay => letter(
                 "replay",

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::act::Act;
 use super::html::{link, page, text};
 use super::visit::Visit;
-use super::{audit, fields, html as answer_with, moment};
+use super::{audit, fields, floor, html as answer_with, moment};
 
 /// `GET /console/confirm`: asks before anything is done.
 pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
@@ -34,6 +34,7 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
                 input type="hidden" name="act" value=(told.name);
                 input type="hidden" name="id" value=(id);
                 @if act == Act::Reschedule { (moment::input(&shown)) }
+                @if act == Act::SetFloor { (floor::input(&shown)) }
                 label for="reason" { "Reason, for the log" }
                 input #reason name="reason" required maxlength="500" autocomplete="off";
                 p.acts {
@@ -48,7 +49,7 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
 
 /// What it is about, with its money.
 fn facts(shown: &Value) -> Markup {
-    const FACTS: [(&str, &str); 12] = [
+    const FACTS: [(&str, &str); 14] = [
         ("since", "Since"),
         ("by", "By"),
         ("reason", "Reason"),
@@ -61,6 +62,8 @@ fn facts(shown: &Value) -> Markup {
         ("destination", "To"),
         ("currency", "Currency"),
         ("balance", "Balance"),
+        ("pendingDebits", "Pending out"),
+        ("floor", "Floor"),
     ];
     let letters = shown["transactions"].as_array().map(Vec::len);
     html! {
@@ -92,9 +95,11 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         Act::Pause | Act::Resume => {
             visit.ask_with(act.operation(), "", &json!({ "reason": reason })).await
         }
+        Act::SetFloor => floor::set(visit, id, field(floor::FIELD), reason).await,
         _ => visit.ask(act.operation(), id, &[]).await,
     };
     let outcome = match &done {
+        Ok(answer) if act == Act::SetFloor => floor::said(answer),
         Ok(answer) => said(answer),
         Err(problem) => problem.detail.clone(),
     };

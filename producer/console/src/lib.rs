@@ -6,6 +6,7 @@ mod acting;
 mod audit;
 mod bulk;
 mod chart;
+mod floor;
 mod html;
 mod job;
 mod letters;

@@ -1,11 +1,14 @@
 //! An account, from named fields.
 
+use client::NewFloor;
 use ledger::account::{Account, Status};
+use ledger::amount::Amount;
 use ledger::limits::echo;
-use ledger::notation::Notation;
+use ledger::notation::{Notation, NotationError};
 use ledger::visible;
+use serde_json::Value;
 
-use super::record::{Record, amount};
+use super::record::{Record, amount, part};
 use super::{Flaw, name};
 
 /// Reads an account: floor 0 unless given, `none` for no floor at all.
@@ -22,18 +25,11 @@ pub fn parse(mut record: Record, notation: &Notation) -> Result<Account, Flaw> {
     let balance = balance.ok_or_else(|| Flaw::of("balance", "is missing"))?;
     let mut account = Account::new(&id, balance);
     account.currency = currency;
-    match record.take("floor") {
-        None => {}
-        Some(floor) if floor.as_str().is_some_and(|it| it.eq_ignore_ascii_case("none")) => {
-            account.floor = None;
-        }
-        Some(floor) => {
-            let floor = amount(&floor, notation, account.currency.as_deref());
-            let floor = floor.map_err(|error| Flaw::of("floor", error.to_string()))?;
-            // A floor of zero fits both forms, and stands there as the default does.
-            if !floor.is_zero() {
-                account.floor = Some(floor);
-            }
+    if let Some(wanted) = record.take("floor") {
+        let wanted = floor(&wanted, |it| amount(it, notation, account.currency.as_deref()))?;
+        // A floor of zero fits both forms, and stands there as the default does.
+        if wanted.is_none_or(|wanted| !wanted.is_zero()) {
+            account.floor = wanted;
         }
     }
     if let Some(status) = record.text("status")? {
@@ -43,6 +39,32 @@ pub fn parse(mut record: Record, notation: &Notation) -> Result<Account, Flaw> {
     }
     require_floor(&account)?;
     Ok(account)
+}
+
+/// Reads the floor that an account is to have. In which form it keeps its amounts is not known here,
+/// and its currency only if it is named.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_floor(mut record: Record, notation: &Notation) -> Result<NewFloor, Flaw> {
+    let currency = record.text("currency")?.map(|it| name("currency", it)).transpose()?;
+    let wanted = record.take("floor").ok_or_else(|| Flaw::of("floor", "is missing"))?;
+    let floor = floor(&wanted, |it| match &currency {
+        Some(currency) => amount(it, notation, Some(currency)),
+        None => part(it, notation),
+    })?;
+    Ok(NewFloor { floor, currency, reason: record.text("reason")?, by: None })
+}
+
+/// The lowest balance, or none.
+fn floor(
+    value: &Value,
+    read: impl Fn(&Value) -> Result<Amount, NotationError>,
+) -> Result<Option<Amount>, Flaw> {
+    if value.as_str().is_some_and(|it| it.eq_ignore_ascii_case("none")) {
+        return Ok(None);
+    }
+    read(value).map(Some).map_err(|error| Flaw::of("floor", error.to_string()))
 }
 
 fn require_floor(account: &Account) -> Result<(), Flaw> {
@@ -56,9 +78,7 @@ fn require_floor(account: &Account) -> Result<(), Flaw> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::amount::Amount;
-
-    use super::super::ACCOUNT;
+    use super::super::{ACCOUNT, FLOOR};
     use super::*;
 
     fn read(line: &str) -> Result<Account, Flaw> {
@@ -72,6 +92,29 @@ mod tests {
         assert_eq!(floor(r#"{"account":"a","balance":-5,"floor":"none"}"#), Ok(None));
         let credit = floor(r#"{"account":"a","balance":-5,"floor":-10}"#);
         assert_eq!(credit, Ok(Some(Amount::Int(-10))));
+    }
+
+    #[test]
+    fn a_floor_to_be_set_is_named_and_read_in_the_currency_that_is_named() {
+        let read = |line: &str| {
+            Record::from_json(line, FLOOR).and_then(|it| parse_floor(it, &Notation::default()))
+        };
+        let all = read(r#"{"floor":"-50","currency":"EUR","reason":"credit line"}"#);
+        let all = all.expect("a floor");
+        assert_eq!((all.floor, all.currency.as_deref()), (Some(Amount::Int(-50)), Some("EUR")));
+        assert_eq!(all.reason.as_deref(), Some("credit line"));
+        assert_eq!(read(r#"{"floor":"None"}"#).map(|it| it.floor), Ok(None));
+        for (line, expected) in [
+            ("{}", "floor: is missing"),
+            (r#"{"floor":null}"#, "floor: is missing"),
+            (r#"{"floor":"x"}"#, "floor: \"x\" is not a number"),
+            (r#"{"floor":1.5,"currency":"EUR"}"#, "floor: 1.5 has a decimal point"),
+            (r#"{"floor":1,"balance":2}"#, "balance: unknown field"),
+            (r#"{"floor":1,"reason":2}"#, "reason: 2 is not a string"),
+        ] {
+            let error = read(line).expect_err(line).to_string();
+            assert!(error.starts_with(expected), "{error:?} should say {expected:?}");
+        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use client::Capture;
 use ledger::limits::LEGS_MAX;
 use ledger::notation::Notation;
-use ledger::transaction::{Leg, check_name};
+use ledger::transaction::{Leg, TransactionId, check_name};
 
-use super::Flaw;
 use super::record::{Record, part};
 use super::transfer::parse_legs;
+use super::{Flaw, name};
 
 /// Reads a capture; all that is held, if nothing is named. Its currency is that of the hold, which is
 /// not known here.
@@ -23,6 +23,31 @@ pub fn parse(mut record: Record, notation: &Notation) -> Result<Capture, Flaw> {
         (Some(value), None) => Ok(Capture::Value(value)),
         (None, Some(legs)) => named(parse_legs("captured", &legs, |value| part(value, notation))?),
         (None, None) => Ok(Capture::All),
+    }
+}
+
+/// Reads which hold to confirm, and its capture. `has_value` says that an amount is expected. An
+/// amount that is expected or named, and empty, is refused: it may be missing by mistake, and all
+/// would be captured.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_hold(
+    mut record: Record,
+    has_value: bool,
+    notation: &Notation,
+) -> Result<(TransactionId, Capture), Flaw> {
+    let id = name("id", record.required("id")?)?;
+    let named = ["value", "captured"].into_iter().find(|field| record.names(field));
+    let named = named.or_else(|| has_value.then_some("value"));
+    let capture = parse(record, notation)?;
+    match named.filter(|_| capture == Capture::All) {
+        Some(field) => {
+            let problem = "is empty; write how much to capture, or leave it out everywhere to \
+                           capture all";
+            Err(Flaw::of(field, problem))
+        }
+        None => Ok((id.into(), capture)),
     }
 }
 

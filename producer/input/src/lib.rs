@@ -11,10 +11,10 @@ mod unique;
 
 use std::fmt;
 
-use ledger::transaction::{BodyError, check_name};
+use ledger::transaction::{BodyError, TransactionId, check_name};
 
-pub use account::parse as parse_account;
-pub use capture::parse as parse_capture;
+pub use account::{parse as parse_account, parse_floor};
+pub use capture::{parse as parse_capture, parse_hold};
 pub use record::{Record, csv_row, json_row};
 pub use transfer::{Defaults, Transfer, parse as parse_transfer};
 pub use unique::Unique;
@@ -43,6 +43,12 @@ pub const HOLD: &[&str] = &["id", "value", "captured"];
 
 /// The fields of an account.
 pub const ACCOUNT: &[&str] = &["account", "balance", "floor", "currency", "status"];
+
+/// The fields of a floor to be set.
+pub const FLOOR: &[&str] = &["floor", "currency", "reason"];
+
+/// The fields of a transaction that something is to be done with.
+pub const NAMED: &[&str] = &["id"];
 
 /// What is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +92,14 @@ impl From<BodyError> for Flaw {
             None => Flaw::whole(whole),
         }
     }
+}
+
+/// Reads which transaction something is to be done with.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_named(mut record: Record) -> Result<TransactionId, Flaw> {
+    Ok(name("id", record.required("id")?)?.into())
 }
 
 /// The name, if it is one that an `_id`, an account or a currency can have.

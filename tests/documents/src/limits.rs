@@ -155,6 +155,13 @@ fn documents() -> Vec<Limit> {
             "a_stored_value_that_is_no_amount_says_value_kind_and_remedy",
         ),
         limit(
+            "the reason of an adjustment or of a floor",
+            bytes(l::REASON_BYTES_MAX),
+            "REASON_BYTES_MAX",
+            "it is refused",
+            "a_reason_that_says_nothing_or_is_too_long_is_refused",
+        ),
+        limit(
             "foreign text in an error, a reason, a header or a log line",
             bytes(l::ECHO_BYTES_MAX),
             "ECHO_BYTES_MAX",
@@ -306,7 +313,7 @@ fn api() -> Vec<Limit> {
         ),
         of(
             "TANDEM_ARRAY_ITEMS",
-            "transactions of one array",
+            "transactions of one array, submitted or decided",
             "",
             "413",
             "what_breaks_a_rule_is_refused_with_the_field_and_writes_nothing",

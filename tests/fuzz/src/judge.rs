@@ -73,7 +73,11 @@ pub fn name(name: &str) -> Result<(), String> {
     require(good, "no name", &name)
 }
 
-fn amount(amount: Amount) -> Result<(), String> {
+/// The limits of an amount.
+///
+/// # Errors
+/// Names the rule.
+pub fn amount(amount: Amount) -> Result<(), String> {
     let nanos = amount.nanos().unsigned_abs();
     let most = Amount::Int(Amount::MAX).nanos().unsigned_abs();
     require(nanos <= most, "an amount beyond its limit", &amount)?;

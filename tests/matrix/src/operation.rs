@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use client::{Capture, Change, Client, Error, Submission};
+use client::{Capture, Change, Client, Error, NewFloor, Submission};
 use futures_util::TryStreamExt;
 use harness::wait::{s, wait_until};
 use ledger::account::Account;
@@ -16,6 +16,8 @@ use crate::ground::Ground;
 
 /// What is moved.
 const VALUE: i64 = 7;
+/// The floor that an account gets.
+const FLOOR: Amount = Amount::Int(-VALUE);
 /// How many items an array has.
 const ITEMS: usize = 3;
 /// When a scheduled transaction is due: in 2099.
@@ -56,11 +58,13 @@ pub enum Operation {
     Freeze,
     /// An empty account is closed.
     Close,
+    /// An account gets another floor.
+    SetFloor,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 15] = [
+    pub const ALL: [Operation; 16] = [
         Operation::Submit,
         Operation::SubmitArray,
         Operation::SubmitKeyed,
@@ -76,6 +80,7 @@ impl Operation {
         Operation::CreateAccounts,
         Operation::Freeze,
         Operation::Close,
+        Operation::SetFloor,
     ];
 
     /// Its name in tables and in the ids of its cells.
@@ -97,6 +102,7 @@ impl Operation {
             Operation::CreateAccounts => "create-accounts",
             Operation::Freeze => "freeze",
             Operation::Close => "close",
+            Operation::SetFloor => "set-floor",
         }
     }
 
@@ -128,7 +134,8 @@ impl Operation {
             | Operation::SubmitKeyedArray
             | Operation::CreateAccounts
             | Operation::Freeze
-            | Operation::Close => {}
+            | Operation::Close
+            | Operation::SetFloor => {}
             Operation::Confirm | Operation::Release | Operation::CancelHeld => {
                 bring(ground, all(Submission::held), subjects, State::Held).await;
             }
@@ -183,6 +190,10 @@ impl Operation {
             Operation::Close => {
                 vec![client.change_status(Change::Close, &account(subject, "to")).await]
             }
+            Operation::SetFloor => {
+                let wanted = NewFloor { floor: Some(FLOOR), ..NewFloor::default() };
+                vec![client.set_floor(&account(subject, "to"), &wanted).await.map(drop)]
+            }
         }
     }
 
@@ -226,6 +237,10 @@ impl Operation {
             }
             Operation::Freeze => vec![!ground.accounts(status("frozen")).await.is_empty()],
             Operation::Close => vec![!ground.accounts(status("closed")).await.is_empty()],
+            Operation::SetFloor => {
+                let floor = doc! { "_id": account(subject, "to"), "floor": FLOOR };
+                vec![!ground.accounts(floor).await.is_empty()]
+            }
         }
     }
 }

@@ -17,6 +17,9 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
         ("cancel" | "release" | "discardParked", 202) => stands("rent-2026-11", "canceling"),
         ("replayParked", 200) => stands("rent-2026-11", "done"),
         ("submitBatch", 200) => batch(),
+        ("confirmBatch", 200) => decisions("pending", Some(false)),
+        ("releaseBatch", 200) => decisions("canceling", Some(false)),
+        ("cancelBatch", 200) => decisions("canceling", None),
         ("listTransactions", 200) => json!({ "items": [transaction()], "next": "eyJ2IjoxfQ" }),
         ("showTransaction", 200) => transaction(),
         ("reschedule", 200) => json!({
@@ -26,6 +29,7 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
         }),
         ("createAccount", 201) => account("open"),
         ("createAccount" | "showAccount" | "unfreeze", 200) => account("open"),
+        ("setFloor", 200) => with_floor("-50000"),
         ("freeze", 200) => account("frozen"),
         ("close", 200) => account("closed"),
         ("listAccounts", 200) => json!({ "items": [account("open")], "next": "eyJ2IjoxfQ" }),
@@ -91,6 +95,28 @@ fn batch() -> Value {
     })
 }
 
+fn decisions(state: &str, replayed: Option<bool>) -> Value {
+    let mut decided = json!({ "index": 0, "id": "card-1", "status": 202, "state": state });
+    if let Some(replayed) = replayed {
+        decided["replayed"] = replayed.into();
+    }
+    json!({
+        "summary": { "decided": 1, "refused": 1, "failed": 0 },
+        "items": [
+            decided,
+            {
+                "index": 1, "id": "card-2", "status": 404,
+                "problem": {
+                    "type": "urn:tandem:problem:not-found",
+                    "title": "Nothing has this name",
+                    "status": 404,
+                    "detail": "card-2: no such transaction",
+                },
+            },
+        ],
+    })
+}
+
 fn transaction() -> Value {
     json!({
         "id": "rent-2026-11", "state": "done", "source": "alice", "destination": "bob",
@@ -106,6 +132,16 @@ fn account(status: &str) -> Value {
         "pendingDebits": "0", "pendingCredits": "0", "floor": "0", "openingBalance": "1000",
         "marks": 0, "createdAt": "2026-11-29T08:59:00.5Z",
     })
+}
+
+fn with_floor(floor: &str) -> Value {
+    let mut account = account("open");
+    account["floor"] = floor.into();
+    account["available"] = "51000".into();
+    account["floorChange"] = json!({
+        "at": "2026-11-29T09:30:00Z", "from": "0", "reason": "credit line until May", "by": "office",
+    });
+    account
 }
 
 fn statement() -> Value {

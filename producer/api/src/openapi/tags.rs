@@ -5,7 +5,7 @@ use utoipa::openapi::tag::{Tag, TagBuilder};
 /// Name and description.
 const TAGS: [(&str, &str); 6] = [
     ("transactions", "Submit transactions, look at them, confirm, cancel and reverse them"),
-    ("accounts", "Create accounts, look at them, freeze and close them"),
+    ("accounts", "Create accounts, look at them, set their floors, freeze and close them"),
     ("events", "What ended, in an order that never changes"),
     ("ledger", "The ledger as a whole"),
     ("incidents", "What was set apart until somebody looks"),

@@ -9,7 +9,7 @@ use crate::operation::{Operation, Run, reference};
 use crate::param::Param;
 use crate::problem::Code;
 use crate::tokens::Scope;
-use crate::view::{Account, NewAccount};
+use crate::view::{Account, NewAccount, NewFloor};
 
 pub(super) fn all() -> Vec<Operation> {
     vec![
@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Operation> {
         list(),
         show(),
         statement(),
+        set_floor(),
         change(
             "/v1/accounts/{id}/freeze",
             "freeze",
@@ -90,6 +91,24 @@ fn statement() -> Operation {
         .params(Param::paged())
         .gives::<accounts::Statement>(StatusCode::OK, "A page of the statement")
         .may(&[Code::NotFound, Code::Refused, Code::Lacking])
+}
+
+fn set_floor() -> Operation {
+    let example = json!({ "floor": -50000, "reason": "credit line until May" });
+    post("/v1/accounts/{id}/floor", "setFloor", |call| Box::pin(accounts::set_floor(call)))
+        .about(
+            "Change the lowest balance that a debit may leave",
+            "A floor above the balance is refused, with the highest one that the account takes now. \
+             What transactions in flight and holds take out is out of the balance already. Doing it \
+             again changes nothing, and is answered with Idempotent-Replayed.",
+        )
+        .needs(Scope::Operate)
+        .takes::<NewFloor>(
+            reference::<NewFloor>(),
+            vec![("limit", example), ("unlimited", json!({ "floor": "none" }))],
+        )
+        .gives::<Account>(StatusCode::OK, "The account as it is now")
+        .may(&[Code::NotFound, Code::Refused])
 }
 
 fn change(path: &'static str, name: &'static str, run: Run, summary: &'static str) -> Operation {

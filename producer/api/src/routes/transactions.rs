@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use serde_json::json;
+use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, Schema};
 
@@ -10,8 +11,8 @@ use crate::operation::{Operation, Run, name_schema, reference};
 use crate::param::{Param, string};
 use crate::problem::Code;
 use crate::tokens::Scope;
-use crate::view::{NewCapture, NewTransaction, Transaction};
-use crate::{bulk, holds, submissions, transactions};
+use crate::view::{HoldToConfirm, NamedTransaction, NewCapture, NewTransaction, Transaction};
+use crate::{bulk, decisions, holds, submissions, transactions};
 
 pub(super) fn all() -> Vec<Operation> {
     vec![
@@ -24,6 +25,9 @@ pub(super) fn all() -> Vec<Operation> {
         release(),
         reschedule(),
         reverse(),
+        confirm_batch(),
+        release_batch(),
+        cancel_batch(),
     ]
 }
 
@@ -56,8 +60,6 @@ fn submit() -> Operation {
 }
 
 fn submit_batch() -> Operation {
-    // An item that breaks a rule is refused by itself: the array is answered with 200 all the same.
-    let many = ArrayBuilder::new().items(reference::<NewTransaction>()).build();
     let array = json!([
         { "id": "fee-1", "source": "alice", "destination": "bank", "value": "3" },
         { "id": "split-1", "legs": [
@@ -81,7 +83,7 @@ fn submit_batch() -> Operation {
         .needs(Scope::Submit)
         .params(waiting())
         .params([Param::header("Idempotency-Key", key, name_schema().build())])
-        .takes::<NewTransaction>(RefOr::T(Schema::Array(many)), vec![("array", array)])
+        .takes::<NewTransaction>(array_of::<NewTransaction>(), vec![("array", array)])
         .gives::<bulk::Submitted>(StatusCode::OK, "Each item of the array was looked at")
         .may(&[Code::KeyReused])
 }
@@ -190,4 +192,58 @@ fn confirm() -> Operation {
         .needs(Scope::Operate)
         .may_take::<NewCapture>(vec![("part", json!({ "value": 1000 })), ("legs", legs)])
         .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])
+}
+
+/// Decisions on an array of transactions: a status for each.
+fn in_an_array(path: &'static str, name: &'static str, run: Run) -> Operation {
+    post(path, name, run)
+        .needs(Scope::Operate)
+        .params(waiting())
+        .gives::<decisions::Decisions>(StatusCode::OK, "Each item of the array was looked at")
+}
+
+/// A schema of arrays of a type.
+fn array_of<T: ToSchema>() -> RefOr<Schema> {
+    // An item that breaks a rule is refused by itself: the array is answered with 200 all the same.
+    RefOr::T(Schema::Array(ArrayBuilder::new().items(reference::<T>()).build()))
+}
+
+fn confirm_batch() -> Operation {
+    let run: Run = |call| Box::pin(decisions::confirm(call));
+    let array = json!([{ "id": "card-1", "value": 1000 }, { "id": "card-2" }]);
+    in_an_array("/v1/batch/confirm", "confirmBatch", run)
+        .about(
+            "Confirm an array of holds",
+            "Each as its own request would confirm it. It is answered with 200 when each item was looked \
+             at, and may be sent again as a whole. What is not reached within the time of the request is \
+             told as not tried. An item without an amount captures all; one whose amount is null is \
+             refused.",
+        )
+        .takes::<HoldToConfirm>(array_of::<HoldToConfirm>(), vec![("array", array)])
+}
+
+fn release_batch() -> Operation {
+    let run: Run = |call| Box::pin(decisions::release(call));
+    let array = json!([{ "id": "card-1" }, { "id": "card-2" }]);
+    in_an_array("/v1/batch/release", "releaseBatch", run)
+        .about(
+            "Release an array of holds",
+            "Each as its own request would release it. It is answered with 200 when each item was looked \
+             at, and may be sent again as a whole. What is not reached within the time of the request is \
+             told as not tried.",
+        )
+        .takes::<NamedTransaction>(array_of::<NamedTransaction>(), vec![("array", array)])
+}
+
+fn cancel_batch() -> Operation {
+    let run: Run = |call| Box::pin(decisions::cancel(call));
+    let array = json!([{ "id": "rent-2026-11" }, { "id": "card-2" }]);
+    in_an_array("/v1/batch/cancel", "cancelBatch", run)
+        .about(
+            "Take an array of transactions back before they are applied",
+            "Each as its own request would cancel it. It is answered with 200 when each item was looked \
+             at, and may be sent again as a whole. What is not reached within the time of the request is \
+             told as not tried.",
+        )
+        .takes::<NamedTransaction>(array_of::<NamedTransaction>(), vec![("array", array)])
 }

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 use client::{Reserved, holds};
-use ledger::account::{Account as Stored, Status};
+use ledger::account::{Account as Stored, FLOOR_CHANGE, Status};
 use ledger::amount::Amount;
 use ledger::transaction::UNKNOWN;
 use serde::Serialize;
@@ -56,6 +56,10 @@ pub struct Account {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     floor: Option<Money>,
+    /// When and why the floor was changed last, if it was. In lists it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    floor_change: Option<FloorChange>,
     /// What it started with.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -75,6 +79,39 @@ pub struct Account {
     invalid: Option<String>,
 }
 
+/// The last change of a floor.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FloorChange {
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    at: Option<String>,
+    /// The floor before it. Missing where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    from: Option<Money>,
+    /// The reason that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    reason: Option<String>,
+    /// Who has given it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    by: Option<String>,
+}
+
+impl FloorChange {
+    fn of(change: &Document) -> FloorChange {
+        let from = change.get("from").and_then(|from| Amount::from_bson(from).ok());
+        FloorChange {
+            at: moment(change, "at"),
+            from: from.map(Money::from),
+            reason: text(change, "reason"),
+            by: text(change, "by"),
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -88,7 +125,8 @@ impl Account {
         let count = marks.len() as u64;
         let on_hold = reserved.amount.filter(|_| reserved.holds > 0).map(Money::from);
         let pending_transactions = Some(shown.collect());
-        Account { pending_transactions, on_hold, ..Account::new(document, count) }
+        let floor_change = document.get_document(FLOOR_CHANGE).ok().map(FloorChange::of);
+        Account { pending_transactions, on_hold, floor_change, ..Account::new(document, count) }
     }
 
     /// What a document of a list says, which has only the number of its marks.

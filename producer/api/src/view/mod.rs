@@ -24,7 +24,9 @@ use super::param::{any_object, string};
 
 pub use account::{Account, MARKS_MAX};
 pub use event::Outcome;
-pub use taken::{NewAccount, NewCapture, NewTransaction};
+pub use taken::{
+    HoldToConfirm, NamedTransaction, NewAccount, NewCapture, NewFloor, NewTransaction,
+};
 pub use transaction::{Reason, Stands, Transaction};
 
 /// An amount that is told.

@@ -2,6 +2,7 @@
 //! field, so that errors name the field.
 
 use ledger::amount::Amount;
+use ledger::limits::REASON_BYTES_MAX;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
@@ -20,16 +21,46 @@ impl PartialSchema for Amounts {
                      like 1250 or \"1250\"; a decimal is refused. Where that is decimals: a text \
                      like \"12.50\", with at most the places of its currency; a whole number is one \
                      of them, so 1250 is 1250.00. At most 10^18. Never a floating-point number";
-        let format = SchemaFormat::KnownFormat(KnownFormat::Int64);
-        let whole = ObjectBuilder::new().schema_type(Type::Integer).format(Some(format));
-        let whole = whole.minimum(Some(-Amount::MAX)).maximum(Some(Amount::MAX));
-        let text = string().pattern(Some(r"^[+-]?[0-9]{1,18}(\.[0-9]{0,9})?$"));
-        let both = AnyOfBuilder::new().item(whole).item(text).description(Some(about));
-        RefOr::T(Schema::AnyOf(both.build()))
+        whole_or_text(r"^[+-]?[0-9]{1,18}(\.[0-9]{0,9})?$", about)
     }
 }
 
 impl ToSchema for Amounts {}
+
+/// An amount: a whole number, or a text of this form.
+fn whole_or_text(form: &str, about: &str) -> RefOr<Schema> {
+    let format = SchemaFormat::KnownFormat(KnownFormat::Int64);
+    let whole = ObjectBuilder::new().schema_type(Type::Integer).format(Some(format));
+    let whole = whole.minimum(Some(-Amount::MAX)).maximum(Some(Amount::MAX));
+    let text = string().pattern(Some(form));
+    let both = AnyOfBuilder::new().item(whole).item(text).description(Some(about));
+    RefOr::T(Schema::AnyOf(both.build()))
+}
+
+/// A floor: an amount, or none.
+pub struct Floors;
+
+impl PartialSchema for Floors {
+    fn schema() -> RefOr<Schema> {
+        let about = "An amount in the form of the account, as Amounts says it, or `none`";
+        whole_or_text(r"^(none|[+-]?[0-9]{1,18}(\.[0-9]{0,9})?)$", about)
+    }
+}
+
+impl ToSchema for Floors {}
+
+/// A reason that people read.
+pub struct Reasons;
+
+impl PartialSchema for Reasons {
+    fn schema() -> RefOr<Schema> {
+        // Bytes count, not characters.
+        let text = string().min_length(Some(1)).max_length(Some(REASON_BYTES_MAX));
+        RefOr::T(text.pattern(Some(r"\S")).into())
+    }
+}
+
+impl ToSchema for Reasons {}
 
 /// A name: the `_id` of a transaction, an account or a currency.
 pub struct Name;
@@ -110,6 +141,49 @@ pub struct NewCapture {
     /// with the same sign. They sum to zero.
     #[schema(value_type = Option<Vec<NewLeg>>)]
     captured: Option<()>,
+}
+
+/// A hold to confirm, and how much of it is captured: all of it, if nothing is named.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "requests are read field by field, so that errors name the field")]
+pub struct HoldToConfirm {
+    /// The transaction.
+    #[schema(value_type = Name)]
+    id: (),
+    /// So much of a transfer from one account to another, above zero.
+    #[schema(value_type = Option<Amounts>)]
+    value: Option<()>,
+    /// Instead: an amount for each account of the transaction, between zero and that of its leg,
+    /// with the same sign. They sum to zero.
+    #[schema(value_type = Option<Vec<NewLeg>>)]
+    captured: Option<()>,
+}
+
+/// A transaction that something is to be done with.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "requests are read field by field, so that errors name the field")]
+pub struct NamedTransaction {
+    /// The transaction.
+    #[schema(value_type = Name)]
+    id: (),
+}
+
+/// A floor that an account is to have.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "requests are read field by field, so that errors name the field")]
+pub struct NewFloor {
+    /// The lowest balance that a debit may leave; `none` for no floor at all.
+    #[schema(value_type = Floors)]
+    floor: (),
+    /// The currency that the account must have; without it, whichever it has.
+    #[schema(value_type = Option<Name>)]
+    currency: Option<()>,
+    /// Why; the account keeps it.
+    #[schema(value_type = Option<Reasons>)]
+    reason: Option<()>,
 }
 
 /// An account that is asked for.

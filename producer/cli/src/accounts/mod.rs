@@ -1,8 +1,10 @@
-//! `accounts`: creating, showing, freezing and closing them, and what was booked on them.
+//! `accounts`: creating, showing, freezing and closing them, their floors, and what was booked on
+//! them.
 //!
 //! Every change is one guarded update, so it is right whatever workers do at the same moment.
 
 mod absorb;
+mod floor;
 mod import;
 mod statement;
 mod status;
@@ -47,6 +49,9 @@ pub enum Command {
     /// Book what other programs have moved, with a reason
     #[command(after_help = absorb::HELP)]
     Absorb(absorb::AbsorbArgs),
+    /// Change the lowest balance that a debit may leave
+    #[command(after_help = floor::HELP)]
+    SetFloor(floor::SetFloorArgs),
     /// Refuse new postings until unfrozen
     Freeze(Ids),
     /// Take postings again
@@ -169,6 +174,7 @@ pub async fn run(
         Command::List(args) => list(context, args, out).await,
         Command::Statement(args) => statement::statement(context, args, out).await,
         Command::Absorb(args) => absorb::run(context, args, out).await,
+        Command::SetFloor(args) => floor::run(context, args, out).await,
         Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
         Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
         Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,
@@ -218,16 +224,21 @@ async fn show(
                 print(&document, &reserved, args.json, out)?;
             }
             Err(client::Error::NotFound { .. }) => {
-                // A courtesy: that it is missing is known, whatever comes of this.
-                let like = context.client.accounts_like(&[id]).await.unwrap_or_default();
-                let like = like.get(id).map(|other| format!("; {}", alike_told(other)));
-                context.console.note(format!("{id}: no such account{}", like.unwrap_or_default()));
+                context.console.note(no_such_account(context, id).await);
                 exit = Exit::Failed;
             }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(exit)
+}
+
+/// That an account is missing, and which one is there that looks like it.
+async fn no_such_account(context: &Context, id: &str) -> String {
+    // A courtesy: that it is missing is known, whatever comes of this.
+    let like = context.client.accounts_like(&[id]).await.unwrap_or_default();
+    let like = like.get(id).map(|other| format!("; {}", alike_told(other)));
+    format!("{id}: no such account{}", like.unwrap_or_default())
 }
 
 async fn list(

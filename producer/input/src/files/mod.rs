@@ -211,21 +211,12 @@ pub fn parse_account(record: Record, notation: &Notation) -> Result<Parsed<Accou
 /// # Errors
 /// Names the field.
 pub fn parse_hold(
-    mut record: Record,
+    record: Record,
     has_value: bool,
     notation: &Notation,
 ) -> Result<Parsed<(TransactionId, Capture)>, String> {
-    let id = record.required("id")?;
-    check_name("id", &id).map_err(|error| error.to_string())?;
-    let named = ["value", "captured"].into_iter().find(|field| record.names(field));
-    let named = named.or_else(|| has_value.then_some("value"));
-    let capture = crate::parse_capture(record, notation)?;
-    match named.filter(|_| capture == Capture::All) {
-        Some(field) => Err(format!(
-            "{field}: is empty; write how much to capture, or leave it out everywhere to capture all"
-        )),
-        None => Ok(Parsed { identity: Identity::Key(id.clone()), value: (id.into(), capture) }),
-    }
+    let (id, capture) = crate::parse_hold(record, has_value, notation)?;
+    Ok(Parsed { identity: Identity::Key(id.to_string()), value: (id, capture) })
 }
 
 /// Copies a stream to a file without a name, so that nothing is left behind whatever happens.

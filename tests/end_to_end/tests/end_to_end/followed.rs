@@ -5,6 +5,7 @@ use std::path::Path;
 use client::Amount;
 use harness::odd;
 use harness::producer::Answer;
+use harness::proxy::Part;
 use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use ledger::remedy::{KINDS, Remedy, RemedyKind};
@@ -43,6 +44,9 @@ fn followed_in(kind: RemedyKind) -> (&'static str, &'static str) {
         }
         K::Cancel | K::Reverse => {
             ("followed.rs", "a_transaction_is_taken_back_by_the_command_that_is_told")
+        }
+        K::ShowAccount | K::SetFloor => {
+            ("followed.rs", "the_floor_of_an_account_is_changed_by_the_command_that_is_told")
         }
         K::DeadLetters | K::Replay => {
             ("followed.rs", "what_was_given_up_comes_back_by_the_command_that_is_told")
@@ -249,6 +253,38 @@ async fn a_transaction_is_taken_back_by_the_command_that_is_told() {
     world.wait_final(s(30)).await;
     assert_eq!(world.balance("a").await, Amount::Int(100));
     drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_floor_of_an_account_is_changed_by_the_command_that_is_told() {
+    let world = World::new().await;
+    for (id, floor) in [("alice", "0"), (ODD_ID, "-5")] {
+        let opened = async |floor: &str| {
+            let floor = format!("--floor={floor}");
+            world.producer(&["accounts", "create", &floor, "--", id]).await
+        };
+        opened("-70").await.expect_success();
+        let refused = opened(floor).await;
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        follow(&world, &refused.stderr, Remedy::SetFloor(id, floor)).await.expect_success();
+        opened(floor).await.expect_success();
+    }
+    // The answer is lost: what became of it is shown.
+    let (database, uri) = world.mongodb_proxy().await;
+    let held = database.hold("floor", 1, Part::Reply);
+    let mut env = world.env();
+    env.insert("TANDEM_MONGODB_URI".to_owned(), uri);
+    env.insert("TANDEM_GIVE_UP_AFTER".to_owned(), "0".to_owned());
+    let command = ["accounts", "set-floor", "alice", "-30"];
+    let (unknown, ()) = tokio::join!(harness::producer::run(&env, &command), async {
+        held.caught(s(60)).await;
+        database.refuse();
+        held.discard();
+    });
+    assert_eq!(unknown.code, Some(5), "{unknown:?}");
+    let shown = follow(&world, &unknown.stderr, Remedy::ShowAccount("alice")).await;
+    assert!(shown.expect_success().stdout.contains("floor -30"), "it has arrived");
     world.finish().await;
 }
 

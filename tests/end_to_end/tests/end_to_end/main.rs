@@ -25,6 +25,7 @@ mod decimals;
 mod events;
 mod examples;
 mod fence;
+mod floors;
 mod followed;
 mod ground;
 mod history;

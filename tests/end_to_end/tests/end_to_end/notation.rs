@@ -17,7 +17,7 @@ fn decimal(text: &str) -> Amount {
 }
 
 /// A world whose ledger has decimals.
-async fn world_of_decimals() -> World {
+pub(super) async fn world_of_decimals() -> World {
     let world = World::new().await;
     world.choose(Choice { amounts: Some(Form::Decimals), ..Choice::default() }).await;
     world

@@ -194,6 +194,7 @@ async fn each_program_works_with_the_rights_of_its_role() {
     api.act("/v1/accounts/c/freeze").await.expect(200);
     api.post("/v1/settlement/pause", &json!({ "reason": "a drill" })).await.expect(200);
     api.act("/v1/settlement/resume").await.expect(200);
+    api.post("/v1/accounts/c/floor", &json!({ "floor": 7 })).await.expect(200);
     let submitted = json!({ "id": "t", "source": "a", "destination": "b", "value": "1" });
     api.post("/v1/transactions", &submitted).await.expect(202);
     let key = [("Idempotency-Key", "run")];
@@ -201,6 +202,8 @@ async fn each_program_works_with_the_rights_of_its_role() {
     let taken = api.post_with("/v1/batch", &key, &array).await.expect(200).json();
     assert_eq!(taken["summary"]["submitted"], 1, "{taken}");
     api.act("/v1/transactions/t/cancel").await.expect(202);
+    let canceled = api.post("/v1/batch/cancel", &json!([{ "id": "t" }])).await.expect(200).json();
+    assert_eq!(canceled["summary"]["decided"], 1, "{canceled}");
     park(world, "p").await;
     api.act("/v1/parked/p/replay").await.expect(202);
     world.queues.publish_raw(DEAD, br#"{"ids":["p"]}"#).await;
@@ -260,6 +263,7 @@ async fn no_role_can_do_what_is_not_its_work() {
         ("tandem-auditor", &["transfer", "a", "b", "1"]),
         ("tandem-producer", &["accounts", "freeze", "a"]),
         ("tandem-producer", &["pause", "--reason", "a drill"]),
+        ("tandem-producer", &["accounts", "set-floor", "a", "1"]),
         ("tandem-api", &["roles", "--apply"]),
     ] {
         let refused = guarded.producer(role, arguments).await;

@@ -90,6 +90,26 @@ pub fn capture() -> impl Strategy<Value = Json> {
     })
 }
 
+/// A hold to confirm as an object.
+pub fn hold() -> impl Strategy<Value = Json> {
+    (names(), proptest::option::of(any::<i32>())).prop_map(|(id, value)| {
+        let value = value.map(|value| ("value", text(&value.to_string())));
+        Json::object([("id", text(&id))].into_iter().chain(value))
+    })
+}
+
+/// A floor to be set as an object.
+pub fn floor() -> impl Strategy<Value = Json> {
+    let floor = prop_oneof![1 => Just(text("none")), 4 => any::<i64>().prop_map(piece)];
+    let of_text = || proptest::option::of(names());
+    (floor, of_text(), of_text()).prop_map(|(floor, currency, reason)| {
+        let mut fields = vec![("floor", floor)];
+        fields.extend(currency.map(|currency| ("currency", text(&currency))));
+        fields.extend(reason.map(|reason| ("reason", text(&reason))));
+        Json::object(fields)
+    })
+}
+
 /// An account as an object.
 pub fn account() -> impl Strategy<Value = Json> {
     let floor =

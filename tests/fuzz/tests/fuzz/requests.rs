@@ -3,6 +3,7 @@
 //! An input is the name of an operation and its parameters on the first line, then headers, an
 //! empty line, and the body.
 
+use api::decisions::{self, Decision};
 use api::{
     Code, Problem, Received, accounts, bulk, events, holds, routes, submissions, transactions,
 };
@@ -18,7 +19,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::json_lines::{account, capture, transfer};
+use super::json_lines::{account, capture, floor, hold, transfer};
 
 /// A value of JSON takes at least two bytes, and some hundred as metadata.
 const MEMORY: Memory = Memory { base: 64 << 10, per_byte: 192 };
@@ -34,12 +35,16 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
         (trees, spoils).prop_map(|(tree, spoils)| write(&tree.spoiled(spoils)))
     };
     let many = vec(transfer(), 0..5).prop_map(Tree::List);
+    let holds = vec(hold(), 0..5).prop_map(Tree::List);
+    let batch = select(vec!["confirmBatch", "releaseBatch", "cancelBatch"]);
     let bodies = prop_oneof![
         1 => crowds().prop_map(|body| ("submitBatch", body)),
         40 => spoiled(transfer().boxed()).prop_map(|body| ("submit", body)),
         20 => spoiled(many.boxed()).prop_map(|body| ("submitBatch", body)),
         20 => spoiled(account().boxed()).prop_map(|body| ("createAccount", body)),
         20 => spoiled(capture().boxed()).prop_map(|body| ("confirm", body)),
+        20 => (batch, spoiled(holds.boxed())),
+        20 => spoiled(floor().boxed()).prop_map(|body| ("setFloor", body)),
     ];
     let posted =
         (bodies, headers(), parameters(1)).prop_map(|((operation, body), headers, asked)| {
@@ -137,11 +142,25 @@ fn taken_apart(input: &[u8]) -> Option<(&str, Received)> {
     Some((operation, received))
 }
 
+/// The operations whose requests are read here.
+const KNOWN: [&str; 12] = [
+    "submit",
+    "submitBatch",
+    "createAccount",
+    "setFloor",
+    "confirm",
+    "confirmBatch",
+    "releaseBatch",
+    "cancelBatch",
+    "listTransactions",
+    "statement",
+    "listAccounts",
+    "listEvents",
+];
+
 fn check(input: &[u8]) -> Result<Verdict, String> {
     let Some((operation, received)) = taken_apart(input) else { return Ok(Verdict::REFUSED) };
-    let known =
-        ["submit", "submitBatch", "createAccount", "confirm", "listTransactions", "statement"];
-    if !known.contains(&operation) && !["listAccounts", "listEvents"].contains(&operation) {
+    if !KNOWN.contains(&operation) {
         return Ok(Verdict::REFUSED);
     }
     if let Err(problem) = check_parameters(operation, &received) {
@@ -156,13 +175,20 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             }
         }
         "confirm" => match within(MEMORY, input, || holds::capture(&received, &notation(input)))? {
-            Ok(Capture::All | Capture::Value(_)) => Ok(Verdict::ACCEPTED),
-            Ok(Capture::Legs(legs)) => {
-                legs.iter().try_for_each(|leg| judge::name(&leg.account))?;
+            Ok(capture) => captured(&capture).map(|()| Verdict::ACCEPTED),
+            Err(problem) => refused(&problem),
+        },
+        "setFloor" => match within(MEMORY, input, || accounts::floor(&received, &notation(input)))? {
+            Ok(floor) => {
+                floor.floor.map_or(Ok(()), judge::amount)?;
+                floor.currency.as_deref().map_or(Ok(()), judge::name)?;
                 Ok(Verdict::ACCEPTED)
             }
             Err(problem) => refused(&problem),
         },
+        "confirmBatch" => decided(Decision::Confirm, input, &received),
+        "releaseBatch" => decided(Decision::Release, input, &received),
+        "cancelBatch" => decided(Decision::Cancel, input, &received),
         "listTransactions" => match within(MEMORY, input, || transactions::filter(&received))? {
             Ok(filter) => {
                 filter.account.as_deref().map_or(Ok(()), judge::name)?;
@@ -177,6 +203,36 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         "listAccounts" => page(&received),
         _ => followed(&received),
     }
+}
+
+fn captured(capture: &Capture) -> Result<(), String> {
+    match capture {
+        Capture::All => Ok(()),
+        Capture::Value(value) => judge::amount(*value),
+        Capture::Legs(legs) => legs.iter().try_for_each(|leg| judge::name(&leg.account)),
+    }
+}
+
+fn decided(decision: Decision, input: &[u8], received: &Received) -> Result<Verdict, String> {
+    let notation = notation(input);
+    let read = || decisions::wishes(received, decision, ITEMS_MAX, &notation);
+    let items = match within(MEMORY, input, read)? {
+        Ok(items) => items,
+        Err(problem) => return refused(&problem),
+    };
+    let mut verdict = Verdict::default();
+    for item in items {
+        let of_item = match item {
+            Ok((id, capture)) => {
+                judge::name(&id)?;
+                captured(&capture).map(|()| Verdict::ACCEPTED)?
+            }
+            Err(problem) => refused(&problem)?,
+        };
+        verdict.accepted += of_item.accepted;
+        verdict.refused += of_item.refused;
+    }
+    Ok(verdict)
 }
 
 fn page(received: &Received) -> Result<Verdict, String> {

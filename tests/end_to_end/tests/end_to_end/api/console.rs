@@ -15,7 +15,7 @@ use serde_json::json;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
-const ACTS: [&str; 15] = [
+const ACTS: [&str; 16] = [
     "cancel",
     "reschedule",
     "confirm",
@@ -26,6 +26,7 @@ const ACTS: [&str; 15] = [
     "freeze",
     "unfreeze",
     "close",
+    "set-floor",
     "replay",
     "discard",
     "pause",

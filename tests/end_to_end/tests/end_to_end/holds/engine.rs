@@ -25,7 +25,7 @@ async fn confirm(world: &World, id: &str, captured: &[(&str, i64)]) {
 
 async fn release(world: &World, id: &str) {
     let reason = Reason::new(ReasonCode::Released, "released by the test");
-    world.store.release_hold(id, &reason).await.expect("MongoDB is there");
+    world.store.release_holds(&[id], &reason).await.expect("MongoDB is there");
     world.publish(&[id.into()], 1).await;
 }
 

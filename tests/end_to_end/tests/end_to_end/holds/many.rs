@@ -12,7 +12,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use super::{from_now, held, leg, on_hold, world};
 
 /// Holds of 2 each, as workers leave them, on an account for each hundred. All of them expire then.
-async fn many(count: usize, expires: Option<DateTime>) -> (World, Vec<String>) {
+pub(super) async fn many(count: usize, expires: Option<DateTime>) -> (World, Vec<String>) {
     let world = World::new().await;
     let ids: Vec<String> = (0..count).map(|n| format!("t{n}")).collect();
     world.accounts(&[("shop", 0)]).await;

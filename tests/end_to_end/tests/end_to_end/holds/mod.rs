@@ -1,12 +1,13 @@
 //! Holds: what clients and operators do with them, and what comes of it.
 //!
 //! - `deciding`: confirming and releasing, on documents as workers leave them; no worker runs.
-//! - `many`: confirming many at once.
+//! - `many`: confirming many at once. `arrays`: deciding many by HTTP.
 //! - `telling`: the HTTP API, lists, accounts and pages.
 //! - `life`: from the submission to the end, with workers.
 //! - `engine`: what workers make of them.
 //! - `late`: what arrives when the hold has moved on.
 
+mod arrays;
 mod deciding;
 mod engine;
 mod late;
