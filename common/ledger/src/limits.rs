@@ -40,6 +40,9 @@ pub const MESSAGE_IDS_MAX: usize = 1_000;
 /// The largest body of a message that is looked at, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
+/// The longest reason that a person gives, in bytes: it is to be read by people.
+pub const REASON_BYTES_MAX: usize = 1_000;
+
 /// The longest name of a queue, an exchange, a consumer or a virtual host: AMQP counts their bytes
 /// in one.
 pub const AMQP_NAME_BYTES_MAX: usize = 255;

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use client::{Client, Error};
 use ledger::amount::Amount;
-use ledger::limits::NAME_BYTES_MAX;
+use ledger::limits::{NAME_BYTES_MAX, REASON_BYTES_MAX};
 use ledger::remedy::Remedy;
 use ledger::transaction::format_nanos;
 use mongo::Adjustment;
@@ -27,8 +27,6 @@ use super::{Found, Options, Report, find, seconds_since};
 const NAMED_MAX: usize = 20;
 /// How many lines are written with one command.
 const LINES_AT_ONCE: usize = 100;
-/// A reason is to be read by people.
-pub const REASON_BYTES_MAX: usize = 1_000;
 
 /// What others have moved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod acts;
 mod awaiting;
 mod cancel;
 mod client;
@@ -61,13 +62,15 @@ mod submission;
 mod submit;
 mod watch;
 
+pub use acts::{ActError, act_reason};
 pub use cancel::Canceled;
 pub use client::Client;
 pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
 pub use history::{
-    Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
+    ActFilter, Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
+    act_json,
 };
 pub use hold::{Capture, Decided};
 pub use in_session::{InSessionError, ReceiptInSession};
@@ -77,7 +80,10 @@ pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 #[doc(hidden)]
 pub use listening::Listening;
 pub use listing::Listing;
-pub use mongo::{Inspection, Listed, ParkedEntry, Slowing, SubmittedFile};
+pub use mongo::{
+    ActEnd, ActResult, ActSubject, ActVia, ActWho, Inspection, Listed, NewAct, ParkedEntry,
+    SeenAct, Slowing, SubjectKind, SubmittedFile,
+};
 /// The driver, of the version whose sessions [`Client::submit_in`] takes.
 pub use mongodb;
 pub use observe::Tracing;

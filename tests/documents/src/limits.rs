@@ -277,6 +277,13 @@ fn api() -> Vec<Limit> {
             "what_breaks_a_rule_is_refused_with_the_field_and_writes_nothing",
         ),
         limit(
+            "the reason of an act; ids that it names",
+            format!("{} bytes; {}", l::REASON_BYTES_MAX, mongo::ACT_IDS_MAX),
+            "REASON_BYTES_MAX, ACT_IDS_MAX",
+            "422; of more ids their number is kept",
+            "what_is_noted_is_short_whatever_it_is_done_to",
+        ),
+        limit(
             "all bodies together",
             bytes(p::BODIES_BYTES_MAX),
             "BODIES_BYTES_MAX",

@@ -1,13 +1,15 @@
 //! What is done with accounts.
 
 use axum::http::StatusCode;
+use client::{ActSubject, SubjectKind};
 use serde_json::json;
 
-use super::{get, post};
+use super::{account, get, post};
 use crate::accounts;
 use crate::operation::{Operation, Run, reference};
 use crate::param::Param;
 use crate::problem::Code;
+use crate::received::Received;
 use crate::tokens::Scope;
 use crate::view::{Account, NewAccount};
 
@@ -18,24 +20,30 @@ pub(super) fn all() -> Vec<Operation> {
         show(),
         statement(),
         change(
-            "/v1/accounts/{id}/freeze",
-            "freeze",
+            ("/v1/accounts/{id}/freeze", "freeze"),
+            "account.freeze",
             |call| Box::pin(accounts::freeze(call)),
             "Refuse new postings until it is unfrozen",
         ),
         change(
-            "/v1/accounts/{id}/unfreeze",
-            "unfreeze",
+            ("/v1/accounts/{id}/unfreeze", "unfreeze"),
+            "account.unfreeze",
             |call| Box::pin(accounts::unfreeze(call)),
             "Take postings again",
         ),
         change(
-            "/v1/accounts/{id}/close",
-            "close",
+            ("/v1/accounts/{id}/close", "close"),
+            "account.close",
             |call| Box::pin(accounts::close(call)),
             "Refuse postings for good, with nothing left on it",
         ),
     ]
+}
+
+/// The account that a body would open, as far as it names one.
+fn opened(received: &Received) -> ActSubject {
+    let body = received.json().unwrap_or_default();
+    ActSubject::of(SubjectKind::Account, body["account"].as_str())
 }
 
 fn create() -> Operation {
@@ -46,6 +54,7 @@ fn create() -> Operation {
             "The same again changes nothing. Another opening balance, floor or currency is \
              refused.",
         )
+        .act("account.open", opened)
         .needs(Scope::Operate)
         .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
         .gives::<Account>(StatusCode::CREATED, "It is new")
@@ -92,9 +101,15 @@ fn statement() -> Operation {
         .may(&[Code::NotFound, Code::Refused, Code::Lacking])
 }
 
-fn change(path: &'static str, name: &'static str, run: Run, summary: &'static str) -> Operation {
+fn change(
+    (path, name): (&'static str, &'static str),
+    what: &'static str,
+    run: Run,
+    summary: &'static str,
+) -> Operation {
     post(path, name, run)
         .about(summary, "Doing it again changes nothing.")
+        .act(what, account)
         .needs(Scope::Operate)
         .gives::<Account>(StatusCode::OK, "The account as it is now")
         .may(&[Code::NotFound, Code::Refused])

@@ -8,6 +8,7 @@ mod transactions;
 use std::sync::LazyLock;
 
 use axum::http::{Method, StatusCode};
+use client::{ActSubject, SubjectKind};
 use observe::pages::Pages;
 use utoipa::openapi::RefOr;
 
@@ -16,7 +17,7 @@ use super::call::Call;
 use super::operation::{Operation, Run};
 use super::param::{Param, any_object, string};
 use super::problem::{Code, Problem, ProblemDetails};
-use super::received::WAIT_MAX_S;
+use super::received::{Received, WAIT_MAX_S};
 use super::tokens::Scope;
 use super::view::Stands;
 use super::{openapi, page};
@@ -39,6 +40,26 @@ fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
 
 fn post(path: &'static str, name: &'static str, run: Run) -> Operation {
     Operation::new(Method::POST, path, name, run)
+}
+
+/// The transaction that the address names.
+fn transaction(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Transaction, [received.id.as_str()])
+}
+
+/// The account that the address names.
+fn account(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Account, [received.id.as_str()])
+}
+
+/// The dead letter that the address names.
+fn letter(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Letter, [received.id.as_str()])
+}
+
+/// The ledger as a whole.
+fn ledger(_: &Received) -> ActSubject {
+    ActSubject::ledger()
 }
 
 /// The wish to wait for the outcome.

@@ -5,7 +5,7 @@ use serde_json::json;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, Schema};
 
-use super::{get, in_two_steps, post, waiting};
+use super::{get, in_two_steps, post, transaction, waiting};
 use crate::operation::{Operation, Run, name_schema, reference};
 use crate::param::{Param, string};
 use crate::problem::Code;
@@ -133,6 +133,7 @@ fn cancel() -> Operation {
         "Take a transaction back before it is applied",
         "A worker undoes what it has posted. Doing it again changes nothing.",
     )
+    .act("transaction.cancel", transaction)
     .needs(Scope::Operate)
     .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
@@ -140,6 +141,7 @@ fn cancel() -> Operation {
 fn release() -> Operation {
     in_two_steps("/v1/transactions/{id}/release", "release", |call| Box::pin(holds::release(call)))
         .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
+        .act("hold.release", transaction)
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
@@ -152,6 +154,7 @@ fn reschedule() -> Operation {
         "Change when a scheduled transaction is due",
         "The moment must be before its expiresAt. Doing it again changes nothing.",
     )
+    .act("transaction.reschedule", transaction)
     .needs(Scope::Operate)
     .takes::<transactions::Reschedule>(
         reference::<transactions::Reschedule>(),
@@ -169,6 +172,7 @@ fn reverse() -> Operation {
         "Take an applied transaction back by a new one",
         "The answer is about the new one. Doing it again makes no second one.",
     )
+    .act("transaction.reverse", transaction)
     .needs(Scope::Operate)
     .may(&[Code::NotFound, Code::WrongState, Code::Refused, Code::Conflict])
 }
@@ -187,6 +191,7 @@ fn confirm() -> Operation {
              hold is confirmed once, and before it expires: the same capture again changes nothing and is \
              answered with today's state and Idempotent-Replayed, another one is refused.",
         )
+        .act_of_people("hold.confirm", transaction)
         .needs(Scope::Operate)
         .may_take::<NewCapture>(vec![("part", json!({ "value": 1000 })), ("legs", legs)])
         .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])

@@ -11,7 +11,7 @@ use std::io::Write;
 
 use bson::{Document, doc};
 use clap::{Args, Subcommand, ValueEnum};
-use client::{Change, Opened, Reserved, readable};
+use client::{ActEnd, Change, Opened, Reserved, SubjectKind, readable};
 use ledger::account::{Account, Status};
 use ledger::json;
 use ledger::limits::echo;
@@ -23,6 +23,7 @@ pub use statement::why;
 use client::holds;
 use input::{Record, parse_account};
 
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::files::ReadArgs;
@@ -84,6 +85,8 @@ pub struct CreateArgs {
     /// Whether it takes postings
     #[arg(long, value_enum, ignore_case = true, default_value = "open")]
     pub status: StatusArg,
+    #[command(flatten)]
+    pub why: WhyArgs,
 }
 
 /// An account's status on the command line.
@@ -112,6 +115,8 @@ impl From<StatusArg> for Status {
 pub struct ImportArgs {
     /// The file, or - for standard input
     pub file: String,
+    #[command(flatten)]
+    pub why: WhyArgs,
     #[command(flatten)]
     pub reading: ReadArgs,
 }
@@ -147,6 +152,8 @@ pub struct Ids {
     /// Their names
     #[arg(required = true)]
     pub ids: Vec<String>,
+    #[command(flatten)]
+    pub why: WhyArgs,
 }
 
 /// Runs a subcommand.
@@ -169,9 +176,9 @@ pub async fn run(
         Command::List(args) => list(context, args, out).await,
         Command::Statement(args) => statement::statement(context, args, out).await,
         Command::Absorb(args) => absorb::run(context, args, out).await,
-        Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
-        Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
-        Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,
+        Command::Freeze(ids) => status::run(context, Change::Freeze, ids, out).await,
+        Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, ids, out).await,
+        Command::Close(ids) => status::run(context, Change::Close, ids, out).await,
     }
 }
 
@@ -195,13 +202,23 @@ pub async fn create(
     let account = Record::from_cells(&header, cells)
         .and_then(|record| parse_account(record, &notation))
         .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
-    let mut opened = context.client.create_accounts(&[account]).await?;
-    match opened.remove(0)? {
+    let acting = Acting::one("account.open", (SubjectKind::Account, &args.id), &args.why);
+    let accounts = [account];
+    let work = async { context.client.create_accounts(&accounts).await?.remove(0) };
+    match context.act(acting, work, opened).await? {
         Opened::Created => writeln!(out, "{}: created", args.id),
         Opened::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
     }
     .map_err(Error::output)?;
     Ok(Exit::Ok)
+}
+
+/// What is noted of it.
+fn opened(opened: &Opened) -> ActEnd {
+    ActEnd::ok(match opened {
+        Opened::Created => "it is open",
+        Opened::Unchanged => "it was there before, with the same opening content",
+    })
 }
 
 async fn show(

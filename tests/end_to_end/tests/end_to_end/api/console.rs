@@ -30,7 +30,7 @@ const ACTS: [&str; 13] = [
     "discard",
     "audit",
 ];
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "/",
     "/console/transactions",
     "/console/transaction?id=t",
@@ -39,11 +39,12 @@ const PAGES: [&str; 10] = [
     "/console/letters",
     "/console/letter?id=x",
     "/console/audit",
+    "/console/acts",
     "/console/search?q=t",
     "/console/confirm?act=freeze&id=a",
 ];
 
-pub(super) async fn form(api: &Api, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) async fn form(api: &Api, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     api.send("POST", path, &[&[FORM], headers].concat(), body).await
 }
 
