@@ -44,7 +44,7 @@ const q = encodeURIComponent;
 const pages = [
   "/", "/console/transactions", "/console/transactions?state=done", `/console/transaction?id=${q(hostile)}`,
   "/console/accounts", "/console/account?id=a", `/console/account?id=${q(hostile)}`,
-  "/console/letters", `/console/letter?id=${q(env.CONSOLE_LETTER)}`, "/console/audit",
+  "/console/letters", `/console/letter?id=${q(env.CONSOLE_LETTER)}`, "/console/audit", "/console/acts",
   "/console/confirm?act=freeze&id=a", "/console/bulk?act=unpark&code=account_unusable", "/console/job",
 ];
 

@@ -14,9 +14,6 @@ use std::borrow::Cow;
 /// mark (a transaction's `_id`) for every transaction in flight on it.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// The longest reason of an adjustment or of a change of a floor, in bytes: people read it.
-pub const REASON_BYTES_MAX: usize = 1_000;
-
 /// The most legs of one transaction: all of them are in one document and in one batch of writes.
 pub const LEGS_MAX: usize = 1_000;
 
@@ -42,6 +39,10 @@ pub const MESSAGE_IDS_MAX: usize = 1_000;
 
 /// The largest body of a message that is looked at, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// The longest reason that a person gives for an adjustment, a floor or an act, in bytes: people
+/// read it.
+pub const REASON_BYTES_MAX: usize = 1_000;
 
 /// The longest name of a queue, an exchange, a consumer or a virtual host: AMQP counts their bytes
 /// in one.

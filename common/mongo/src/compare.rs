@@ -180,7 +180,7 @@ mod tests {
     use mongodb::bson::{Bson, doc};
     use mongodb::results::CollectionSpecification;
 
-    use super::super::names::{JOURNAL, ORDER, SUMS, TRANSACTIONS};
+    use super::super::names::{ACTS, JOURNAL, ORDER, SUMS, TRANSACTIONS};
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -234,6 +234,7 @@ mod tests {
             expected.extend([(JOURNAL, "index")].repeat(if history { 2 } else { 0 }));
             expected.extend([(ORDER, "collection"), (ORDER, "index")]);
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
+            expected.extend([(ACTS, "collection"), (ACTS, "index"), (ACTS, "index")]);
             if history {
                 expected.extend([(SUMS, "collection"), (SUMS, "index")]);
             }

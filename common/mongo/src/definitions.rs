@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
 use super::names::{
-    ACCOUNTS, BY_CREATION, DUE, INSERTED, JOURNAL, ORDER, PARKED, SUMS, SWEPT, TRANSACTIONS,
+    ACCOUNTS, ACTS, BY_CREATION, DUE, INSERTED, JOURNAL, ORDER, PARKED, SUMS, SWEPT, TRANSACTIONS,
     WORKERS,
 };
-use super::{journal, keyed, order, sums, validators, workers};
+use super::{acts, journal, keyed, order, sums, validators, workers};
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -50,6 +50,7 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
         Definition { name: JOURNAL, validator: None, indexes: of_lines },
         Definition { name: ORDER, validator: None, indexes: vec![order::index()] },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
+        Definition { name: ACTS, validator: None, indexes: acts::indexes() },
     ];
     if settings.history {
         all.push(Definition { name: SUMS, validator: None, indexes: vec![sums::index()] });
@@ -57,8 +58,8 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
     all
 }
 
-/// Whether there is no ledger without this collection. Without that of workers operators see less,
-/// and all else is as it should be.
+/// Whether there is no ledger without this collection. That of workers is for people who look, and
+/// that of acts may be there before the others: a note of the first act makes it.
 pub(super) fn is_needed(name: &str) -> bool {
     [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER, SUMS].contains(&name)
 }
@@ -76,6 +77,7 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
         SUMS => vec![sums::index()],
         ORDER => vec![order::index()],
         WORKERS => vec![workers::index()],
+        ACTS => acts::indexes(),
         _ => vec![],
     }
 }

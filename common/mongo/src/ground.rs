@@ -23,8 +23,8 @@ use mongodb::bson::{Bson, Document};
 use super::definitions::made_by_tandem;
 use super::index::Index;
 use super::names::{
-    ACCOUNTS, COLLECTIONS, EVENTS, FILES, NOTES, ORDER, REQUESTS, SETTINGS, SUMS, TRANSACTIONS,
-    WORKERS,
+    ACCOUNTS, ACTS, COLLECTIONS, EVENTS, FILES, NOTES, ORDER, REQUESTS, SETTINGS, SUMS,
+    TRANSACTIONS, WORKERS,
 };
 use super::seen_index::SeenIndex;
 use super::shell;
@@ -193,6 +193,13 @@ fn written(collection: &str) -> Written {
             (&["latency", "alone"], &["_id", "kind", "name", "seenAt", "startedAt", "refusals"])
         }
         REQUESTS => (&["accepted"], &["_id", "kind", "key", "submittedBy", "content", "version"]),
+        ACTS => (
+            &["on"],
+            &[
+                "_id", "kind", "at", "what", "who", "reason", "act", "endedAt", "result", "code",
+                "message",
+            ],
+        ),
         FILES => (&["batches"], &["_id", "kind", "rows", "at"]),
         SETTINGS => (&["features", "acceptedIndexes"], &["_id", "kind", "protocol", "complete"]),
         _ => (&[], &[]),

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod abandoned;
+mod acts;
 mod address;
 mod adjustments;
 mod backlog;
@@ -82,6 +83,10 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::sync::OnceCell;
 
+pub use acts::{
+    ACT_IDS_MAX, ActEnd, ActResult, ActSubject, ActVia, ActWho, ActsAsked, NewAct, SeenAct,
+    SeenEnd, SubjectKind,
+};
 pub use adjustments::{Adjusted, Adjustment};
 pub use backlog::{BACKLOG_MAX, Backlog};
 pub use compare::Unneeded;
@@ -100,7 +105,7 @@ pub use lines::{
 };
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS,
+    ACCOUNTS, ACTS, BY_ACCOUNT, BY_CREATION, DUE, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS,
     REQUESTS, SETTINGS, SUMS, TRANSACTIONS, WORKERS,
 };
 pub use not_ready::NotReady;

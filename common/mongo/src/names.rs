@@ -24,6 +24,8 @@ pub const WORKERS: &str = "tandem.workers";
 pub const REQUESTS: &str = "tandem.requests";
 /// The collection of files that were submitted.
 pub const FILES: &str = "tandem.files";
+/// The collection of what people have done.
+pub const ACTS: &str = "tandem.acts";
 /// The collection of how far sweepers have come.
 pub const PROGRESS: &str = "tandem.progress";
 /// The collection of the ledger's settings.
@@ -31,7 +33,7 @@ pub const SETTINGS: &str = "tandem.settings";
 
 /// All collections of a ledger. Those of notes, due events, requests, files, settings and progress
 /// have no definition.
-pub(super) const COLLECTIONS: [&str; 12] = [
+pub(super) const COLLECTIONS: [&str; 13] = [
     ACCOUNTS,
     TRANSACTIONS,
     JOURNAL,
@@ -43,6 +45,7 @@ pub(super) const COLLECTIONS: [&str; 12] = [
     WORKERS,
     REQUESTS,
     FILES,
+    ACTS,
     PROGRESS,
 ];
 
@@ -58,8 +61,10 @@ pub const DUE: &str = "due";
 pub const INSERTED: &str = "inserted";
 /// The indexes of lines and of sums by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
-/// The index of lines by their moments.
+/// The indexes of lines, and of what people have done, by their moments.
 pub const BY_TIME: &str = "by_time";
+/// The index of what people have done, by what they have done it to.
+pub const BY_SUBJECT: &str = "by_subject";
 /// The index of pages of the order by the lines that they name.
 pub const BY_LINE: &str = "by_line";
 /// The index that keeps exclusive keys unique.

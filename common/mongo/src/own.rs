@@ -13,7 +13,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::Store;
 use super::names::{
-    EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS,
+    ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS,
 };
 use super::raw::{RawId, number, shown};
 use super::read::Fields;
@@ -40,11 +40,12 @@ pub(super) const PARKED_NOTE: Own = Own { collection: NOTES, kind: "tandem-parke
 pub(super) const WORKER: Own = Own { collection: WORKERS, kind: "tandem-worker" };
 pub(super) const REQUEST: Own = Own { collection: REQUESTS, kind: "tandem-request" };
 pub(super) const FILE: Own = Own { collection: FILES, kind: "tandem-file" };
+pub(super) const ACT: Own = Own { collection: ACTS, kind: "tandem-act" };
 pub(super) const SWEEP_PROGRESS: Own = Own { collection: PROGRESS, kind: "tandem-progress" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
 
 /// Those of which all documents may be looked at: the journal, its order and its sums may have
-/// millions.
+/// millions, and acts are kept for ever.
 const ALL: [Own; 7] =
     [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, FILE, SWEEP_PROGRESS, LEDGER_SETTINGS];
 

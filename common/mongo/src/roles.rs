@@ -8,7 +8,7 @@
 use mongodb::bson::{Document, doc};
 
 use super::names::{
-    ACCOUNTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS,
+    ACCOUNTS, ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS,
     TRANSACTIONS, WORKERS,
 };
 use super::not_ready::NotReady;
@@ -74,8 +74,9 @@ const OF_A_PRODUCER: [Privilege; 9] = [
 ];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, sets floors, submits, cancels
-/// and reverses, brings back what was parked, pauses settlement, and audits.
-const OF_THE_API: [Privilege; 11] = [
+/// and reverses, brings back what was parked, pauses settlement, and audits. What people do is
+/// inserted, and never changed.
+const OF_THE_API: [Privilege; 12] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (JOURNAL, &[Find]),
@@ -84,13 +85,14 @@ const OF_THE_API: [Privilege; 11] = [
     (NOTES, &[Find, Update, Remove]),
     (EVENTS, &[Find]),
     (REQUESTS, &[Find, Insert, Update]),
+    (ACTS, &[Find, Insert]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find, Update]),
     (WORKERS, &[Find]),
 ];
 
 /// Reads, and learns from a change stream what has changed since an audit began.
-const OF_AN_AUDITOR: [Privilege; 10] = [
+const OF_AN_AUDITOR: [Privilege; 11] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, ChangeStream]),
     (JOURNAL, &[Find]),
@@ -98,6 +100,7 @@ const OF_AN_AUDITOR: [Privilege; 10] = [
     (SUMS, &[Find]),
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
+    (ACTS, &[Find]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (WORKERS, &[Find]),
@@ -223,6 +226,19 @@ mod tests {
                 _ => &["find"],
             };
             assert_eq!(actions, expected, "{}", role.name);
+        }
+    }
+
+    #[test]
+    fn the_api_alone_notes_what_people_do_and_nobody_changes_or_removes_it() {
+        for role in ROLES {
+            let on_acts = role.own_privileges().find(|(on, _)| *on == ACTS);
+            let expected: Option<&[&str]> = match role.name {
+                "tandem-api" => Some(&["find", "insert"]),
+                "tandem-auditor" => Some(&["find"]),
+                _ => None,
+            };
+            assert_eq!(on_acts.as_ref().map(|(_, names)| &names[..]), expected, "{}", role.name);
         }
     }
 

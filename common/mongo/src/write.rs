@@ -181,24 +181,36 @@ impl Store {
         collection: &str,
         documents: impl IntoIterator<Item = RawDocumentBuf>,
     ) -> Result<Inserted, LedgerError> {
-        const OPERATION: &str = "insert";
+        self.insert_as("insert", collection, documents).await
+    }
+
+    /// The same by another name, which the server's profiler shows.
+    ///
+    /// # Errors
+    /// As [`Store::insert`].
+    pub(super) async fn insert_as(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        documents: impl IntoIterator<Item = RawDocumentBuf>,
+    ) -> Result<Inserted, LedgerError> {
         let documents: RawArrayBuf = documents.into_iter().collect();
         let limit = self.op_limit_ms();
         let command = rawdoc! {
             "insert": collection,
             "documents": documents,
             "ordered": false,
-            "comment": format!("tandem {OPERATION}"),
+            "comment": format!("tandem {operation}"),
             "writeConcern": { "w": "majority", "j": true, "wtimeout": limit },
         };
         let database = self.database.clone();
-        let command = self.sent(OPERATION, command).await?.sent;
+        let command = self.sent(operation, command).await?.sent;
         let reply =
-            self.limited(OPERATION, async move { database.run_raw_command(command).await }).await?;
+            self.limited(operation, async move { database.run_raw_command(command).await }).await?;
         self.heard(&reply);
         let mut inserted = Inserted::default();
         let id = self.stored(collection).map_or("_id".into(), |stored| stored.path("_id"));
-        for (code, refused) in fault::refusals(OPERATION, &reply)? {
+        for (code, refused) in fault::refusals(operation, &reply)? {
             match (code, duplicate::index_of(&reply, refused.item, &id)) {
                 (DUPLICATE_KEY, Some(index)) => {
                     inserted.taken.push(Refused { problem: duplicate::taken(index), ..refused });

@@ -4,6 +4,7 @@
 //! logged and counted of it. An operation runs in a task of its own, so that a caller that goes
 //! away interrupts nothing midway.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,11 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
+use client::NewAct;
 use ledger::limits::echo;
 use observe::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
 
+use super::acting::{self, Peer, Person};
 use super::answer::Answer;
 use super::call::Call;
 use super::operation::Operation;
@@ -80,14 +83,13 @@ where
     exchange.end(api, Ok(shown.answer))
 }
 
-/// Carries out what somebody asks for within this process, as if it had come by the operation's
-/// address.
+/// Carries out what somebody in the console asks for, as if it had come by the operation's address.
 ///
 /// # Errors
 /// As the operation, and where the caller may not do it.
 pub async fn ask(
     api: &Arc<Api>,
-    caller: &Caller,
+    (caller, person): (&Caller, &Person),
     operation: &'static Operation,
     received: Received,
 ) -> Result<Answer, Problem> {
@@ -95,8 +97,9 @@ pub async fn ask(
         caller.require(scope)?;
     }
     received.only(&operation.params)?;
+    let act = acting::of_person(operation, &received, caller, person)?;
     let call = Call { api: api.clone(), submitter: caller.submitter(), received };
-    carry_out(operation, call, ()).await
+    carry_out(operation, call, act, ()).await
 }
 
 async fn run(
@@ -115,20 +118,26 @@ async fn run(
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
     let call = Call { api: api.clone(), submitter, received };
     call.only(&operation.params)?;
+    let Exchange { caller, from, id: request, .. } = &*exchange;
+    let act = acting::of_request(operation, &call, caller, *from, request)?;
     let context = exchange.trace(api, operation, &call);
-    carry_out(operation, call, body).with_context(context).await
+    carry_out(operation, call, act, body).with_context(context).await
 }
 
-/// Carries an operation out, in a task of its own and within its time. `keep` is dropped when it
-/// has ended, also if the caller has gone away before.
+/// Carries an operation out, in a task of its own and within its time, and notes it if it is an
+/// act. `keep` is dropped when it has ended, also if the caller has gone away before.
 async fn carry_out(
     operation: &'static Operation,
     call: Call,
+    act: Option<NewAct>,
     keep: impl Send + 'static,
 ) -> Result<Answer, Problem> {
     let limit = if operation.is_long { Duration::MAX } else { limit(&call.api) };
+    // Each of the two notes of an act may take as long as a call of a server.
+    let notes = 2 * call.api.settings.give_up_after;
+    let limit = if act.is_some() { limit.saturating_add(notes) } else { limit };
     let running = async move {
-        let answer = (operation.run)(call).await;
+        let answer = acting::noted(operation, call, act).await;
         drop(keep);
         answer
     };
@@ -211,6 +220,8 @@ struct Exchange {
     method: Method,
     uri: Uri,
     caller: String,
+    /// The address of whoever sends it.
+    from: Option<IpAddr>,
     headers: HeaderMap,
     begun: Instant,
     span: Option<Span>,
@@ -230,6 +241,7 @@ impl Exchange {
             method: parts.method.clone(),
             uri: parts.uri.clone(),
             caller: String::new(),
+            from: Peer::of(parts),
             headers: HeaderMap::new(),
             begun: Instant::now(),
             span: None,

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod accounts;
+mod acting;
+pub mod acts;
 pub mod answer;
 mod bodies;
 pub mod bulk;
@@ -58,6 +60,7 @@ use self::ledger::Asked;
 use self::metrics::Metrics;
 use self::overview::Viewing;
 
+pub use self::acting::{Peer, Person};
 pub use self::answer::Answer;
 pub use self::dispatch::{Shown, ask, show_page};
 pub use self::origin::check as check_origin;

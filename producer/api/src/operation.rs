@@ -6,14 +6,17 @@
 use std::pin::Pin;
 
 use axum::http::{Method, StatusCode};
+use client::ActSubject;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 
+use super::acting::REASON;
 use super::answer::Answer;
 use super::call::Call;
 use super::param::{Param, string};
 use super::problem::{Code, Problem};
+use super::received::Received;
 use super::tokens::Scope;
 
 /// What carries an operation out.
@@ -53,6 +56,16 @@ pub struct Gives {
     pub schemas: Schemas,
 }
 
+/// What an operation is that a person asks for.
+pub struct Act {
+    /// Its name, which never changes.
+    pub what: &'static str,
+    /// What a request says that it is done to.
+    pub on: fn(&Received) -> ActSubject,
+    /// Whether programs do it in the course of their work. Then it is no act of theirs.
+    pub of_people_only: bool,
+}
+
 /// An operation.
 pub struct Operation {
     /// Its method.
@@ -75,6 +88,8 @@ pub struct Operation {
     pub gives: Vec<Gives>,
     /// The problems that it may end with.
     pub problems: Vec<Code>,
+    /// What is noted of it, if it is an act.
+    pub act: Option<Act>,
     /// Whether it may take longer than the time limit of a request.
     pub is_long: bool,
     /// What carries it out.
@@ -109,6 +124,7 @@ impl Operation {
             takes: None,
             gives: Vec::new(),
             problems,
+            act: None,
             is_long: false,
             run,
         }
@@ -184,6 +200,34 @@ impl Operation {
         self.problems.extend(problems);
         self.problems.sort_unstable();
         self.problems.dedup();
+        self
+    }
+
+    /// An act: it is noted who does it, before and after, and the request may say why.
+    pub fn act(mut self, what: &'static str, on: fn(&Received) -> ActSubject) -> Operation {
+        self.act = Some(Act { what, on, of_people_only: false });
+        let schema = string().max_length(Some(ledger::limits::REASON_BYTES_MAX)).build();
+        self.params([Param::text(REASON, "Why, for the list of acts; at most 1000 bytes", schema)])
+    }
+
+    /// The same for one whose body says why.
+    pub fn act_with_body(
+        mut self,
+        what: &'static str,
+        on: fn(&Received) -> ActSubject,
+    ) -> Operation {
+        self.act = Some(Act { what, on, of_people_only: false });
+        self
+    }
+
+    /// The same for what programs do in the course of their work: it is an act only of somebody in
+    /// the console.
+    pub fn act_of_people(
+        mut self,
+        what: &'static str,
+        on: fn(&Received) -> ActSubject,
+    ) -> Operation {
+        self.act = Some(Act { what, on, of_people_only: true });
         self
     }
 

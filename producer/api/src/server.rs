@@ -11,6 +11,8 @@ use axum::Router;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::routing::{MethodFilter, MethodRouter};
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -18,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::acting::Peer;
 use super::answer::Answer;
 use super::dispatch::{answer_nowhere, dispatch};
 use super::operation::Operation;
@@ -54,8 +57,8 @@ pub async fn serve(api: Arc<Api>, site: Site, listener: TcpListener, stop: Cance
             (listener.accept().await, permit)
         };
         let Some((accepted, permit)) = stop.run_until_cancelled(accepting).await else { break };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
@@ -67,7 +70,11 @@ pub async fn serve(api: Arc<Api>, site: Site, listener: TcpListener, stop: Cance
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(api.settings.read_limit);
         http.max_header_size(HEAD_BYTES_MAX).max_buf_size(BUFFER_BYTES_MAX);
-        let service = TowerToHyperService::new(router.clone());
+        let routed = TowerToHyperService::new(router.clone());
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            routed.call(request)
+        });
         let stream = Stream::new(TokioIo::new(stream), api.settings.read_limit);
         let connection = graceful.watch(http.serve_connection(stream, service));
         let metrics = api.metrics.clone();

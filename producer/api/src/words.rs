@@ -3,7 +3,7 @@
 //! Promises that an answer has no other word: what a document says otherwise is told as `unknown`,
 //! since a client that knows the words of its enum only would refuse the whole answer.
 
-use client::Fate;
+use client::{ActResult as Result, ActVia as Via, Fate, SubjectKind as Kind};
 use ledger::account::Status;
 use ledger::event::End;
 use ledger::transaction::{ParkCode, ReasonCode, State as Stored, UNKNOWN};
@@ -52,6 +52,28 @@ words! {
     and_unknown(Status::ALL.map(Status::as_str)),
     "`frozen`: it takes postings when it is unfrozen. `closed`: it takes none for good. \
      `unknown`: its document has no status of these"
+}
+
+words! {
+    /// By which way somebody has acted.
+    ActVia,
+    Via::ALL.map(|via| via.as_str().to_owned()),
+    "`console`: the pages for people. `command-line`: the program `producer`"
+}
+
+words! {
+    /// The kind of what an act was done to.
+    SubjectKind,
+    Kind::ALL.map(|kind| kind.as_str().to_owned()),
+    "`ledger`: the ledger as a whole, or its workers"
+}
+
+words! {
+    /// What became of an act.
+    ActResult,
+    Result::ALL.map(|result| result.as_str().to_owned()),
+    "`refused` and `failed`: it surely had no effect. `unknown`: it may have had its effect, wholly \
+     or in part, or may have it yet"
 }
 
 words! {

@@ -16,7 +16,8 @@ use super::serve;
 #[cfg(feature = "top")]
 use super::top;
 use super::{
-    accounts, adopt, audit, dead_letters, events, init, roles, settlement, submit, transactions,
+    accounts, acts, adopt, audit, dead_letters, events, init, roles, settlement, submit,
+    transactions,
 };
 use crate::advice::Advice;
 use crate::console::Console;
@@ -137,6 +138,9 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(after_help = "Example:\n  producer token shop --scope read,submit >>tokens")]
     Token(serve::TokenArgs),
+    /// Show who did what, why, and what became of it
+    #[command(after_help = acts::HELP)]
+    Acts(acts::ActsArgs),
     /// Check every rule of the ledger on every document
     #[command(after_help = audit::HELP)]
     Audit(audit::AuditArgs),
@@ -173,6 +177,7 @@ impl Command {
             | Command::Stats(_)
             | Command::Unpark(_)
             | Command::DeadLetters(_)
+            | Command::Acts(_)
             | Command::Events(_) => Check::Database,
             // A database that lacks something is when an audit is wanted most.
             Command::Audit(_) => Check::Ground,
@@ -312,6 +317,7 @@ async fn dispatch(
         Command::Serve(args) => serve::serve(context, args, out).await,
         #[cfg(feature = "serve")]
         Command::Token(args) => serve::token(context, args, out),
+        Command::Acts(args) => acts::run(context, args, out).await,
         Command::Audit(args) => audit::run(context, args, out).await,
     }
 }

@@ -4,11 +4,12 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use client::{EndFilter, Ended, LIMIT_MAX, NumberedEnd, Outcome};
+use client::{ActEnd, ActSubject, EndFilter, Ended, LIMIT_MAX, NumberedEnd, Outcome};
 use futures_util::TryStreamExt;
 use ledger::event::End;
 use ledger::limits::echo;
 
+use crate::acting::{Acting, why};
 use crate::advice::Todo;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -61,6 +62,9 @@ pub struct EventsArgs {
     /// Publish those events once more, and print how many
     #[arg(long, requires = "since", conflicts_with = "follow")]
     replay: bool,
+    /// Why they are published once more; `producer acts` shows it
+    #[arg(long, value_name = "TEXT", value_parser = why, requires = "replay")]
+    reason: Option<String>,
     /// Print JSON: the bodies of the events, one a line; by numbers also `number` and `at`, the
     /// moment of the end
     #[arg(long)]
@@ -100,7 +104,7 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     let client = &context.client;
     if let (Some(since), true) = (args.since, args.replay) {
-        return replay(context, since, args.json, out).await;
+        return replay(context, since, args, out).await;
     }
     // First, so that nothing ends unheard between the two.
     let after = match args.after {
@@ -177,16 +181,20 @@ fn print(ended: &Ended, json: bool, out: &mut (dyn Write + Send)) -> Result<(), 
 async fn replay(
     context: &Context,
     since: SystemTime,
-    json: bool,
+    args: &EventsArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: a repeated event is the same event");
     let begun = std::time::Instant::now();
     let progress = context.console.progress("published", None);
     let told = |count| progress.at(count, &rate(count, begun.elapsed()));
-    let (published, unrouted) = context.client.replay_events(since, told).await?;
+    let work = async { Ok(context.client.replay_events(since, told).await?) };
+    let on = ActSubject::ledger();
+    let acting = Acting { what: "events.replay", on, reason: args.reason.as_deref() };
+    let noted = |(published, _): &(u64, u64)| ActEnd::ok(format!("{published} were published"));
+    let (published, unrouted) = context.act_in_steps(acting, work, noted).await?;
     drop(progress);
-    if json {
+    if args.json {
         let report = serde_json::json!({ "published": published, "unrouted": unrouted });
         writeln!(out, "{report}").map_err(Error::output)?;
     } else {

@@ -5,6 +5,8 @@
 //! validators and indexes are never changed: for those it prints the command that the user may run.
 //! Missing queues are declared.
 
+mod applying;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,8 @@ use ledger::shell::laid_out;
 use mongo::{Choice, Finding, Foreign, Unneeded};
 use serde_json::{Value, json};
 
+use self::applying::{apply, currencies};
+use crate::acting::WhyArgs;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
@@ -97,6 +101,8 @@ pub struct InitArgs {
     /// Print a file for --schema to begin with, and do nothing else
     #[arg(long, conflicts_with_all = ["apply", "schema"])]
     pub print_schema: bool,
+    #[command(flatten)]
+    pub why: WhyArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -196,9 +202,7 @@ pub async fn run(
     // database.
     let written = if args.json { report.json(out) } else { report.text(out) };
     let written = written.and_then(|()| out.flush());
-    for (code, places) in &args.currency {
-        context.client.remember_currency(code, *places).await?;
-    }
+    currencies(context, args, &report.missing).await?;
     queues(context, report.standby).await?;
     written.map_err(Error::output)?;
     Ok(if report.missing.is_empty() { Exit::Ok } else { Exit::Failed })
@@ -221,14 +225,7 @@ async fn database(context: &Context, args: &InitArgs) -> Result<Report, Error> {
     let mut applied = before.findings.clone();
     let after = match is_done {
         true => before,
-        false => {
-            // Workers look for it as soon as they read the setting.
-            if choice.standby == Some(true) {
-                queues(context, true).await?;
-            }
-            context.client.apply_schema(choice).await?;
-            context.client.inspect(choice).await?
-        }
+        false => apply(context, args, &before.findings).await?,
     };
     applied.retain(|finding| !after.findings.contains(finding));
     let Inspection { findings: missing, accepted, unneeded, slowing, standby, amounts, .. } = after;

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod accounts;
+mod acting;
+mod acts;
 mod adopt;
 mod advice;
 mod agree;

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use bson::DateTime;
 use clap::Args;
-use client::{Client, Lagging, Settlement, Switched};
+use client::{ActEnd, ActSubject, Client, Lagging, Settlement, Switched};
 use ledger::json::timestamp;
 use ledger::remedy::Remedy;
 use serde_json::json;
 
+use crate::acting::Acting;
 use crate::advice::Todo;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -99,7 +100,9 @@ pub async fn pause(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     begin(context).await?;
-    let switched = context.client.pause(args.how.by(), &args.reason).await?;
+    let switching = context.client.pause(args.how.by(), &args.reason);
+    let acting = acting("settlement.pause", Some(&args.reason));
+    let switched = context.act(acting, switching, |switched| ended(true, switched)).await?;
     end(context, true, switched, &args.how, out).await
 }
 
@@ -113,8 +116,18 @@ pub async fn resume(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     begin(context).await?;
-    let switched = context.client.resume(args.how.by(), args.reason.as_deref()).await?;
+    let switching = context.client.resume(args.how.by(), args.reason.as_deref());
+    let acting = acting("settlement.resume", args.reason.as_deref());
+    let switched = context.act(acting, switching, |switched| ended(false, switched)).await?;
     end(context, false, switched, &args.how, out).await
+}
+
+fn acting<'a>(what: &'static str, reason: Option<&'a str>) -> Acting<'a> {
+    Acting { what, on: ActSubject::ledger(), reason }
+}
+
+fn ended(paused: bool, Switched { settlement, changed }: &Switched) -> ActEnd {
+    ActEnd::ok(told(paused, settlement.as_ref(), *changed))
 }
 
 async fn begin(context: &Context) -> Result<(), Error> {

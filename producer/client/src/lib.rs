@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod acts;
 mod awaiting;
 mod cancel;
 mod client;
@@ -64,6 +65,7 @@ mod submit;
 mod together;
 mod watch;
 
+pub use acts::{ActError, act_reason};
 pub use cancel::Canceled;
 pub use client::Client;
 pub use config::{Config, Notes};
@@ -71,7 +73,8 @@ pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
 pub use floor::{FloorSet, NewFloor};
 pub use history::{
-    Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
+    ActFilter, Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
+    act_json,
 };
 pub use hold::{Capture, Decided};
 pub use in_session::{InSessionError, ReceiptInSession};
@@ -81,7 +84,10 @@ pub use ledger::transaction::{AccountId, Body, Leg, ReasonCode, State, Transacti
 #[doc(hidden)]
 pub use listening::Listening;
 pub use listing::Listing;
-pub use mongo::{Inspection, Listed, ParkedEntry, Settlement, Slowing, SubmittedFile};
+pub use mongo::{
+    ActEnd, ActResult, ActSubject, ActVia, ActWho, Inspection, Listed, NewAct, ParkedEntry,
+    SeenAct, Settlement, Slowing, SubjectKind, SubmittedFile,
+};
 /// The driver, of the version whose sessions [`Client::submit_in`] takes.
 pub use mongodb;
 pub use observe::Tracing;

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::act::{Act, buttons};
+use super::acts;
 use super::floor;
 use super::html::{account, items, link, moment, next, page, state, table, text, transaction};
 use super::visit::Visit;
@@ -53,7 +54,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
 pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
     let id = visit.param("id").unwrap_or_default();
     let one = visit.ask("showAccount", id, &[]).await?;
-    let acts: &[Act] = match text(&one, "status") {
+    let allowed: &[Act] = match text(&one, "status") {
         "open" => &[Act::SetFloor, Act::Freeze, Act::Close],
         "frozen" => &[Act::SetFloor, Act::Unfreeze, Act::Close],
         _ => &[],
@@ -83,7 +84,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
             ] { div.figure { span { (name) } b { (amount) } } }
         }
         @if one["floorChange"].is_object() { p { (floor::changed(&one["floorChange"], amount)) } }
-        (buttons(visit, id, acts))
+        (buttons(visit, id, allowed))
         section {
             h2 { "In flight and on hold" }
             @if marks.is_empty() { p { "Nothing." } }
@@ -92,6 +93,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
             p { a href=(link("/console/transactions", &[("account", id)])) { "All transactions of this account" } }
         }
         section { h2 { "Statement" } (statement(visit, id, currency).await) }
+        (acts::section(visit, "account", id).await)
     };
     Ok(page(Some(visit), "Account", content))
 }

@@ -1,18 +1,20 @@
-//! Everything that changes something: asked for, confirmed with a reason, done, and logged.
+//! Everything that changes something: asked for, confirmed with a reason, noted, done, and logged.
 //!
 //! Promises that each act is the API's own operation with its check of the scope, that a GET
-//! changes nothing, and that a line in the log says who did what, why, and what became of it.
+//! changes nothing, and that the list of acts and a line in the log say who did what, why, and what
+//! became of it.
 //! Whoever lacks the scope is refused before that; the access log has it.
 
-use api::{Answer, Code, Problem, Scope};
+use api::{Answer, Code, Person, Problem, Scope};
 use axum::http::StatusCode;
 use ledger::limits::echo;
 use maud::{Markup, html};
+use mongo::ActSubject;
 use serde_json::{Value, json};
 
 use super::act::Act;
 use super::html::{link, page, text};
-use super::visit::Visit;
+use super::visit::{Visit, ask};
 use super::{audit, fields, floor, html as answer_with, moment};
 
 /// `GET /console/confirm`: asks before anything is done.
@@ -35,7 +37,7 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
                 input type="hidden" name="id" value=(id);
                 @if act == Act::Reschedule { (moment::input(&shown)) }
                 @if act == Act::SetFloor { (floor::input(&shown)) }
-                label for="reason" { "Reason, for the log" }
+                label for="reason" { "Reason, for the list of acts" }
                 input #reason name="reason" required maxlength="500" autocomplete="off";
                 p.acts {
                     button { (told.verb) }
@@ -84,19 +86,21 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
     let (act, id, reason) = (named(field("act"))?, field("id"), field("reason"));
     if reason.is_empty() {
-        return Err(Problem::new(Code::Invalid, "a reason is needed; it goes into the log"));
+        return Err(Problem::new(
+            Code::Invalid,
+            "a reason is needed; it goes into the list of acts",
+        ));
     }
-    let told = act.told();
+    let (told, person) = (act.told(), visit.acting(reason));
     let done = match act {
-        Act::Audit => {
-            audit::start(&visit.api, &visit.console, &visit.caller.name).map(|()| Value::Null)
-        }
-        Act::Reschedule => moment::reschedule(visit, id, field(moment::FIELD)).await,
+        Act::Audit => begin_audit(visit, &person).await,
+        Act::Reschedule => moment::reschedule(visit, &person, id, field(moment::FIELD)).await,
+        Act::SetFloor => floor::set(visit, &person, id, field(floor::FIELD), reason).await,
         Act::Pause | Act::Resume => {
-            visit.ask_with(act.operation(), "", &json!({ "reason": reason })).await
+            let body = json!({ "reason": reason });
+            visit.ask_with(&person, act.operation(), "", &body).await
         }
-        Act::SetFloor => floor::set(visit, id, field(floor::FIELD), reason).await,
-        _ => visit.ask(act.operation(), id, &[]).await,
+        _ => ask(&visit.api, (&visit.caller, &person), act.operation(), id, &[]).await,
     };
     let outcome = match &done {
         Ok(answer) if act == Act::SetFloor => floor::said(answer),
@@ -109,7 +113,7 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         act = told.name,
         id = %echo(id),
         reason = %echo(reason),
-        request = visit.request,
+        request = person.request,
         ok = done.is_ok(),
         outcome,
     );
@@ -126,6 +130,13 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         }
     };
     Ok(answer_with(StatusCode::OK, page(Some(visit), "Done", content)))
+}
+
+async fn begin_audit(visit: &Visit, person: &Person) -> Result<Value, Problem> {
+    let begin = async { audit::start(&visit.api, &visit.console, &visit.caller.name) };
+    let (who, what) = ((&*visit.caller, person), ("audit.begin", ActSubject::ledger()));
+    let told = "it was begun; the console shows what it finds";
+    visit.api.note_act(who, what, begin, told).await.map(|()| Value::Null)
 }
 
 /// What an answer says of how it stands now.

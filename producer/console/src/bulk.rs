@@ -11,7 +11,7 @@ use bson::{Bson, DateTime};
 use ledger::limits::echo;
 use ledger::transaction::format_nanos;
 use maud::{Markup, html};
-use mongo::{ParkedFilter, ParkedTransaction};
+use mongo::{ActSubject, ParkedFilter, ParkedTransaction, SubjectKind};
 
 use super::act::Act;
 use super::html::{grouped, items, moment, page as framed, table, text};
@@ -103,6 +103,15 @@ impl Target {
 
     fn is_about_parked(&self) -> bool {
         matches!(self.act, Act::Unpark | Act::GiveUp)
+    }
+
+    /// So many of them, as an act names them.
+    fn subject(&self, count: usize) -> ActSubject {
+        let kind = match self.is_about_parked() {
+            true => SubjectKind::Transaction,
+            false => SubjectKind::Letter,
+        };
+        ActSubject::unnamed(kind, u64::try_from(count).ok())
     }
 
     fn filter(&self, until: Option<i64>) -> ParkedFilter {
@@ -204,7 +213,7 @@ fn asked(target: &Target, found: &Matching, until: i64) -> Markup {
                 }
                 input type="hidden" name="until" value=(until);
                 input type="hidden" name="count" value=(count);
-                label for="reason" { "Reason, for the log" }
+                label for="reason" { "Reason, for the list of acts" }
                 input #reason name="reason" required maxlength="500" autocomplete="off";
                 @if count >= TYPED_FROM {
                     label for="number" { "Type their number, " (count) ", to go on" }
@@ -243,7 +252,10 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         ));
     };
     let Some(reason) = field("reason") else {
-        return Err(Problem::new(Code::Invalid, "a reason is needed; it goes into the log"));
+        return Err(Problem::new(
+            Code::Invalid,
+            "a reason is needed; it goes into the list of acts",
+        ));
     };
     let found = target.find(visit, Some(until)).await?;
     let there = i64::try_from(found.items.len()).unwrap_or(i64::MAX);
@@ -262,11 +274,13 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
             format!("number: type {count}, so that it is no slip"),
         ));
     }
-    let ids = found.items.into_iter().map(|item| item.id).collect();
+    let ids: Vec<String> = found.items.into_iter().map(|item| item.id).collect();
     let what = target.words(until);
+    let subject = target.subject(ids.len());
     job::start(
         visit,
-        JobRequest { act: target.act, what, reason: echo(&reason).into_owned(), ids },
-    )?;
+        JobRequest { act: target.act, what, subject, reason: echo(&reason).into_owned(), ids },
+    )
+    .await?;
     Ok(go_to("/console/job"))
 }

@@ -3,7 +3,7 @@
 //! Promises that the API's own operation reads the floor, with the reason of the form, so the
 //! account keeps both. Fails with the problem of that operation, which names the field.
 
-use api::{Code, Problem};
+use api::{Code, Person, Problem};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -30,11 +30,17 @@ fn of(account: &Value) -> &str {
 }
 
 /// Sets the floor that the field names.
-pub async fn set(visit: &Visit, id: &str, floor: &str, reason: &str) -> Result<Value, Problem> {
+pub async fn set(
+    visit: &Visit,
+    person: &Person,
+    id: &str,
+    floor: &str,
+    reason: &str,
+) -> Result<Value, Problem> {
     if floor.is_empty() {
         return Err(Problem::new(Code::Invalid, "a floor is needed, or none"));
     }
-    visit.ask_with("setFloor", id, &json!({ FIELD: floor, "reason": reason })).await
+    visit.ask_with(person, "setFloor", id, &json!({ FIELD: floor, "reason": reason })).await
 }
 
 /// What an answer says of how it stands now.
@@ -61,7 +67,8 @@ mod tests {
         assert_eq!(said(&json!({ "id": "a", "floor": "-5" })), "a floor -5");
         assert_eq!(said(&json!({ "id": "a" })), "a floor none");
         let told = |change: Value| changed(&change, |text| html! { (text) }).into_string();
-        let all = json!({ "at": "2026-11-01T00:00:00Z", "from": "7", "reason": "<b>", "by": "ada" });
+        let all =
+            json!({ "at": "2026-11-01T00:00:00Z", "from": "7", "reason": "<b>", "by": "ada" });
         let all = told(all);
         assert!(all.ends_with(", from 7, by ada: &lt;b&gt;"), "{all}");
         assert!(told(json!({})).ends_with(", from none"));

@@ -14,12 +14,13 @@ use super::{SCRIPT, STYLE, asks_for_tokens};
 static VERSION: LazyLock<String> =
     LazyLock::new(|| hex(&Sha256::digest([STYLE, SCRIPT].concat()))[..16].to_owned());
 
-const MENU: [(&str, &str); 5] = [
+const MENU: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/console/transactions", "Transactions"),
     ("/console/accounts", "Accounts"),
     ("/console/letters", "Dead letters"),
     ("/console/audit", "Audit"),
+    ("/console/acts", "Acts"),
 ];
 
 /// A page with its frame.
@@ -125,9 +126,9 @@ pub fn moment(text: &str) -> Markup {
 /// A state, by its name and a color.
 pub fn state(name: &str) -> Markup {
     let class = match name {
-        "done" | "open" | "working" => "good",
-        "canceled" | "silent" | "closed" => "bad",
-        "canceling" | "frozen" | "draining" | "paused" => "warn",
+        "done" | "open" | "working" | "ok" => "good",
+        "canceled" | "silent" | "closed" | "refused" | "failed" => "bad",
+        "canceling" | "frozen" | "draining" | "paused" | "unknown" => "warn",
         _ => "calm",
     };
     html! { span.badge.(class) { (name) } }

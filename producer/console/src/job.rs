@@ -1,7 +1,7 @@
 //! A bulk job: one act on many items, one job at a time, in this process.
 //!
 //! Promises that each item goes through the API's own operation, with the scopes that the token has
-//! at that moment; that a pause takes effect after a few items; and that a server that is away
+//! at that moment, and is noted as an act of its own, with the job's reason; that a pause takes effect after a few items; and that a server that is away
 //! pauses the job, so that what is left is not lost as failed. A job may be started again: what is
 //! done already counts as gone. A restarted server knows nothing of an earlier job, and the page
 //! says so. A job whose task breaks down is shown as broken.
@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use api::{Answer, Api, Caller, Code, Problem, Scope};
+use api::{Answer, Api, Caller, Code, Person, Problem, Scope};
 use futures_util::{StreamExt, stream};
 use maud::{Markup, html};
+use mongo::ActSubject;
 use tokio::sync::watch;
 
 use super::act::Act;
@@ -33,7 +34,9 @@ pub struct JobRequest {
     pub act: Act,
     /// The items, in words.
     pub what: String,
-    /// Why, for the log.
+    /// The items, as an act names them.
+    pub subject: ActSubject,
+    /// Why it is done.
     pub reason: String,
     /// The items.
     pub ids: Vec<String>,
@@ -59,6 +62,7 @@ enum Stand {
 struct Job {
     act: Act,
     what: String,
+    subject: ActSubject,
     reason: String,
     by: Arc<Caller>,
     begun: Instant,
@@ -128,11 +132,19 @@ impl Jobs {
 }
 
 /// Begins a job; it goes on by itself.
-pub fn start(visit: &Visit, order: JobRequest) -> Result<(), Problem> {
+pub async fn start(visit: &Visit, order: JobRequest) -> Result<(), Problem> {
+    let person = visit.acting(&order.reason);
+    let (who, what) = ((&*visit.caller, &person), ("job.begin", order.subject.clone()));
+    let begin = async { begin(visit, &person, order) };
+    visit.api.note_act(who, what, begin, "it was begun; each item is an act of its own").await
+}
+
+fn begin(visit: &Visit, person: &Person, order: JobRequest) -> Result<(), Problem> {
     let (wishes, wished) = watch::channel(Wish::GoOn);
     let job = Job {
         act: order.act,
         what: order.what,
+        subject: order.subject,
         reason: order.reason,
         by: visit.caller.clone(),
         begun: Instant::now(),
@@ -145,8 +157,8 @@ pub fn start(visit: &Visit, order: JobRequest) -> Result<(), Problem> {
         failed: 0,
         failures: Vec::new(),
     };
-    log(&job, &visit.caller, &visit.request, "started");
-    let (act, by) = (job.act, job.by.clone());
+    log(&job, &visit.caller, &person.request, "started");
+    let (act, by) = (job.act, (job.by.clone(), person.clone()));
     let (api, console) = (visit.api.clone(), visit.console.clone());
     console.jobs.begin(job)?;
     tokio::spawn(async move {
@@ -165,7 +177,7 @@ async fn run(
     api: Arc<Api>,
     console: Arc<Console>,
     act: Act,
-    by: Arc<Caller>,
+    by: (Arc<Caller>, Person),
     mut left: VecDeque<String>,
     mut wished: watch::Receiver<Wish>,
 ) -> Stand {
@@ -219,18 +231,23 @@ fn is_for_all(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Forbidden | Code::Unauthorized)
 }
 
-async fn one(api: &Arc<Api>, act: Act, by: &Caller, id: String) -> (String, Result<(), Problem>) {
+async fn one(
+    api: &Arc<Api>,
+    act: Act,
+    (by, person): &(Arc<Caller>, Person),
+    id: String,
+) -> (String, Result<(), Problem>) {
     let gone = || Problem::new(Code::Unauthorized, "the token of whoever started it is gone");
     let caller = api.tokens().again(&by.digest()).cloned();
     let done = match caller {
         None => Err(gone()),
-        Some(caller) => ask(api, &caller, act.operation(), &id, &[]).await.map(drop),
+        Some(caller) => ask(api, (&caller, person), act.operation(), &id, &[]).await.map(drop),
     };
     (id, done)
 }
 
 /// `POST /console/job`: pauses, goes on with or stops the job.
-pub fn steer(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
+pub async fn steer(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     visit.caller.require(Scope::Operate)?;
     let fields = fields(form);
     let wish = match fields.get("do").map(String::as_str) {
@@ -239,6 +256,18 @@ pub fn steer(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         Some("stop") => Wish::Stop,
         _ => return Err(Problem::new(Code::Malformed, "a job can pause, resume or stop")),
     };
+    let subject = visit.console.jobs.last().map_or_else(ActSubject::ledger, |job| job.subject);
+    let (what, told) = match wish {
+        Wish::GoOn => ("job.resume", "it goes on"),
+        Wish::Pause => ("job.pause", "it is paused after the items that are under way"),
+        Wish::Stop => ("job.stop", "it is stopped after the items that are under way"),
+    };
+    let who = (&*visit.caller, &visit.person);
+    visit.api.note_act(who, (what, subject), async { steered(visit, wish) }, told).await?;
+    Ok(go_to("/console/job"))
+}
+
+fn steered(visit: &Visit, wish: Wish) -> Result<(), Problem> {
     let mut slot = visit.console.jobs.slot();
     let Some(job) = slot.as_mut().filter(|job| job.is_alive()) else {
         return Err(Problem::new(Code::WrongState, "there is no job that goes on"));
@@ -250,8 +279,8 @@ pub fn steer(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         Wish::Pause => "is paused",
         Wish::Stop => "is stopped",
     };
-    log(job, &visit.caller, &visit.request, word);
-    Ok(go_to("/console/job"))
+    log(job, &visit.caller, &visit.person.request, word);
+    Ok(())
 }
 
 fn log(job: &Job, who: &Caller, request: &str, event: &str) {

@@ -3,6 +3,7 @@
 mod accounts;
 mod act;
 mod acting;
+mod acts;
 mod audit;
 mod bulk;
 mod chart;
@@ -116,7 +117,7 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
         return match path {
             "act" => acting::act(visit, &form.bytes).await,
             "bulk" => bulk::start(visit, &form.bytes).await,
-            "job" => job::steer(visit, &form.bytes),
+            "job" => job::steer(visit, &form.bytes).await,
             "sign-out" => Ok(session::sign_out(&visit.api)),
             _ => Err(no_page()),
         };
@@ -133,6 +134,7 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
         "letters" => letters::list(visit).await?,
         "letter" => letters::show(visit).await?,
         "audit" => audit::page(visit)?,
+        "acts" => acts::list(visit).await?,
         "confirm" => acting::confirm(visit).await?,
         "bulk" => bulk::preview(visit).await?,
         "job" => job::page(visit)?,

@@ -4,7 +4,7 @@
 //! that has passed would make the transaction due at once, which nobody means who types a date.
 //! Fails with a problem that names the field.
 
-use api::Problem;
+use api::{Person, Problem};
 use bson::DateTime;
 use ledger::limits::echo;
 use maud::{Markup, html};
@@ -27,10 +27,15 @@ pub fn input(shown: &Value) -> Markup {
 }
 
 /// Reschedules as the field says.
-pub async fn reschedule(visit: &Visit, id: &str, moment: &str) -> Result<Value, Problem> {
+pub async fn reschedule(
+    visit: &Visit,
+    person: &Person,
+    id: &str,
+    moment: &str,
+) -> Result<Value, Problem> {
     let now = visit.api.database_now(&visit.caller).await?;
     check(moment, DateTime::from_millis(now))?;
-    visit.ask_with("reschedule", id, &json!({ FIELD: moment })).await
+    visit.ask_with(person, "reschedule", id, &json!({ FIELD: moment })).await
 }
 
 fn check(moment: &str, now: DateTime) -> Result<(), Problem> {

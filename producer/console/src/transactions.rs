@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::act::{Act, buttons};
+use super::acts;
 use super::html::{
     account, grouped, items, link, moment, next, page, state, table, text, transaction,
 };
@@ -99,7 +100,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         @for (name, label) in [("notBefore", "Not before"), ("expiresAt", "Expires")] {
             @if let Some(at) = one[name].as_str() { p { (label) ": " b { (moment(at)) } } }
         }
-        (buttons(visit, id, &acts(&one)))
+        (buttons(visit, id, &allowed(&one)))
         section {
             h2 { "What has happened" }
             (table("What has happened", &["What", "When", "By and why"], history(&one)))
@@ -124,6 +125,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
             section { h2 { "Metadata" } pre tabindex="0" { (pretty(&one["metadata"])) } }
         }
         section { h2 { "Event and message" } p { (event) } (letter) }
+        (acts::section(visit, "transaction", id).await)
     };
     Ok(page(Some(visit), "Transaction", content))
 }
@@ -271,7 +273,7 @@ fn mark(account: &Value, id: &str) -> &'static str {
 }
 
 /// What its state allows.
-fn acts(one: &Value) -> Vec<Act> {
+fn allowed(one: &Value) -> Vec<Act> {
     if one["parked"].is_object() {
         return vec![Act::Unpark, Act::GiveUp];
     }

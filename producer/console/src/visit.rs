@@ -6,7 +6,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::{Answer, Api, Caller, Code, Problem, Received, Scope, ask as ask_api, routes};
+use api::{
+    Answer, Api, Caller, Code, Peer, Person, Problem, Received, Scope, ask as ask_api, routes,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
@@ -31,8 +33,8 @@ pub struct Visit {
     pub console: Arc<Console>,
     /// Who looks.
     pub caller: Arc<Caller>,
-    /// The id of the request, for the log.
-    pub request: String,
+    /// The person beside the token, with the id of the request.
+    pub person: Person,
     /// The address without parameters.
     pub path: String,
     query: Vec<(String, String)>,
@@ -55,7 +57,7 @@ impl Visit {
             api,
             console,
             caller,
-            request: request.to_owned(),
+            person: Person { from: Peer::of(parts), request: request.to_owned(), reason: None },
             path: parts.uri.path().to_owned(),
             query,
             pause: Mutex::default(),
@@ -91,6 +93,11 @@ impl Visit {
         names.iter().filter_map(|name| Some((*name, self.param(name)?))).collect()
     }
 
+    /// The person, who acts for this reason.
+    pub fn acting(&self, reason: &str) -> Person {
+        Person { reason: Some(reason.to_owned()), ..self.person.clone() }
+    }
+
     /// Whether the visitor may act.
     pub fn operates(&self) -> bool {
         self.caller.may(Scope::Operate)
@@ -103,16 +110,22 @@ impl Visit {
         id: &str,
         query: &[(&str, &str)],
     ) -> Result<Value, Problem> {
-        ask(&self.api, &self.caller, name, id, query).await
+        ask(&self.api, (&self.caller, &self.person), name, id, query).await
     }
 
-    /// What an operation answers to a body of JSON.
-    pub async fn ask_with(&self, name: &str, id: &str, body: &Value) -> Result<Value, Problem> {
+    /// What an operation answers to a body of JSON, of somebody who acts.
+    pub async fn ask_with(
+        &self,
+        person: &Person,
+        name: &str,
+        id: &str,
+        body: &Value,
+    ) -> Result<Value, Problem> {
         const JSON: HeaderValue = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, JSON)]);
         let body = body.to_string().into();
         let received = Received { id: id.to_owned(), headers, body, ..Received::default() };
-        read(answer_to(&self.api, &self.caller, name, received).await?).await
+        read(answer_to(&self.api, (&self.caller, person), name, received).await?).await
     }
 
     /// The answer of an operation as it is.
@@ -122,19 +135,19 @@ impl Visit {
         id: &str,
         query: &[(&str, &str)],
     ) -> Result<Answer, Problem> {
-        answer(&self.api, &self.caller, name, id, query).await
+        answer(&self.api, (&self.caller, &self.person), name, id, query).await
     }
 }
 
 /// What an operation answers to somebody.
 pub async fn ask(
     api: &Arc<Api>,
-    caller: &Caller,
+    who: (&Caller, &Person),
     name: &str,
     id: &str,
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    read(answer(api, caller, name, id, query).await?).await
+    read(answer(api, who, name, id, query).await?).await
 }
 
 async fn read(answer: Answer) -> Result<Value, Problem> {
@@ -146,7 +159,7 @@ async fn read(answer: Answer) -> Result<Value, Problem> {
 
 async fn answer(
     api: &Arc<Api>,
-    caller: &Caller,
+    who: (&Caller, &Person),
     name: &str,
     id: &str,
     query: &[(&str, &str)],
@@ -154,15 +167,15 @@ async fn answer(
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let query = query.iter().map(owned).collect();
     let received = Received { id: id.to_owned(), query, ..Received::default() };
-    answer_to(api, caller, name, received).await
+    answer_to(api, who, name, received).await
 }
 
 async fn answer_to(
     api: &Arc<Api>,
-    caller: &Caller,
+    who: (&Caller, &Person),
     name: &str,
     received: Received,
 ) -> Result<Answer, Problem> {
     let operation = routes::all().find(|operation| operation.name == name);
-    ask_api(api, caller, operation.expect("pages name operations of the API"), received).await
+    ask_api(api, who, operation.expect("pages name operations of the API"), received).await
 }

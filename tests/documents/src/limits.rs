@@ -291,6 +291,13 @@ fn api() -> Vec<Limit> {
             "what_breaks_a_rule_is_refused_with_the_field_and_writes_nothing",
         ),
         limit(
+            "ids that an act names; its reason is as long as that of a floor",
+            mongo::ACT_IDS_MAX.to_string(),
+            "ACT_IDS_MAX",
+            "of more ids their number is kept",
+            "what_is_noted_is_short_whatever_it_is_done_to",
+        ),
+        limit(
             "all bodies together",
             bytes(p::BODIES_BYTES_MAX),
             "BODIES_BYTES_MAX",

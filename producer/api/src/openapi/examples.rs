@@ -59,6 +59,7 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
             "message": "the database refuses its claim: `value` is a text; write a number",
             "at": "2026-11-29T09:00:07Z",
         }] }),
+        ("listActs", 200) => acts(),
         ("openapi", 200) => json!({ "openapi": "3.1.0", "info": { "title": "Tandem" } }),
         _ => return None,
     })
@@ -167,6 +168,16 @@ fn events() -> Value {
         }],
         "next": 1, "last": true,
     })
+}
+
+fn acts() -> Value {
+    json!({ "items": [{
+        "id": "0199e6a0-0000-7000-8000-000000000000", "at": "2026-11-29T09:10:00Z",
+        "what": "account.freeze", "on": { "kind": "account", "ids": ["alice"] },
+        "who": { "name": "olivia", "via": "console", "from": "192.0.2.7", "claimed": false },
+        "reason": "her phone was stolen",
+        "ended": { "at": "2026-11-29T09:10:00.01Z", "result": "ok", "message": "it is done" },
+    }] })
 }
 
 fn letter() -> Value {

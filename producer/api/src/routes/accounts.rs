@@ -1,13 +1,15 @@
 //! What is done with accounts.
 
 use axum::http::StatusCode;
+use client::{ActSubject, SubjectKind};
 use serde_json::json;
 
-use super::{get, post};
+use super::{account, get, post};
 use crate::accounts;
 use crate::operation::{Operation, Run, reference};
 use crate::param::Param;
 use crate::problem::Code;
+use crate::received::Received;
 use crate::tokens::Scope;
 use crate::view::{Account, NewAccount, NewFloor};
 
@@ -19,24 +21,30 @@ pub(super) fn all() -> Vec<Operation> {
         statement(),
         set_floor(),
         change(
-            "/v1/accounts/{id}/freeze",
-            "freeze",
+            ("/v1/accounts/{id}/freeze", "freeze"),
+            "account.freeze",
             |call| Box::pin(accounts::freeze(call)),
             "Refuse new postings until it is unfrozen",
         ),
         change(
-            "/v1/accounts/{id}/unfreeze",
-            "unfreeze",
+            ("/v1/accounts/{id}/unfreeze", "unfreeze"),
+            "account.unfreeze",
             |call| Box::pin(accounts::unfreeze(call)),
             "Take postings again",
         ),
         change(
-            "/v1/accounts/{id}/close",
-            "close",
+            ("/v1/accounts/{id}/close", "close"),
+            "account.close",
             |call| Box::pin(accounts::close(call)),
             "Refuse postings for good, with nothing left on it",
         ),
     ]
+}
+
+/// The account that a body would open, as far as it names one.
+fn opened(received: &Received) -> ActSubject {
+    let body = received.json().unwrap_or_default();
+    ActSubject::of(SubjectKind::Account, body["account"].as_str())
 }
 
 fn create() -> Operation {
@@ -47,6 +55,7 @@ fn create() -> Operation {
             "The same again changes nothing. Another opening balance, floor or currency is \
              refused.",
         )
+        .act("account.open", opened)
         .needs(Scope::Operate)
         .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
         .gives::<Account>(StatusCode::CREATED, "It is new")
@@ -102,6 +111,7 @@ fn set_floor() -> Operation {
              What transactions in flight and holds take out is out of the balance already. Doing it \
              again changes nothing, and is answered with Idempotent-Replayed.",
         )
+        .act_with_body("account.floor", account)
         .needs(Scope::Operate)
         .takes::<NewFloor>(
             reference::<NewFloor>(),
@@ -111,9 +121,15 @@ fn set_floor() -> Operation {
         .may(&[Code::NotFound, Code::Refused])
 }
 
-fn change(path: &'static str, name: &'static str, run: Run, summary: &'static str) -> Operation {
+fn change(
+    (path, name): (&'static str, &'static str),
+    what: &'static str,
+    run: Run,
+    summary: &'static str,
+) -> Operation {
     post(path, name, run)
         .about(summary, "Doing it again changes nothing.")
+        .act(what, account)
         .needs(Scope::Operate)
         .gives::<Account>(StatusCode::OK, "The account as it is now")
         .may(&[Code::NotFound, Code::Refused])

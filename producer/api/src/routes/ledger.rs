@@ -9,7 +9,7 @@ use crate::operation::{Operation, name_schema, reference};
 use crate::param::{Param, string};
 use crate::problem::Code;
 use crate::tokens::Scope;
-use crate::{events, ledger, overview, settlement};
+use crate::{acts, events, ledger, overview, settlement};
 
 /// Which ends a caller wants to hear of.
 fn of_ends() -> [Param; 4] {
@@ -84,6 +84,7 @@ fn pause() -> Operation {
              What is submitted meanwhile is accepted and waits. Where settlement is paused already, \
              nothing changes, and the answer says who has paused it.",
         )
+        .act_with_body("settlement.pause", super::ledger)
         .needs(Scope::Operate)
         .takes::<settlement::Pause>(
             reference::<settlement::Pause>(),
@@ -98,12 +99,39 @@ fn resume() -> Operation {
             "Let settlement go on",
             "Workers see it within a second. Where settlement is not paused, nothing changes.",
         )
+        .act_with_body("settlement.resume", super::ledger)
         .needs(Scope::Operate)
         .may_take::<settlement::Resume>(vec![(
             "resume",
             json!({ "reason": "the price list is right" }),
         )])
         .gives::<settlement::Settlement>(StatusCode::OK, "It goes on")
+}
+
+fn list_acts() -> Operation {
+    let name = |about, name| Param::text(name, about, string().build());
+    get("/v1/acts", "listActs", |call| Box::pin(acts::list(call)))
+        .about(
+            "List what people have done, newest first",
+            "Who did what by the API, the console and the command line, why, and what became of it. \
+             What programs submit and confirm is not in it. An act is noted before it is carried \
+             out: one without `ended` goes on, or nobody knows what became of it.",
+        )
+        .needs(Scope::Operate)
+        .params([
+            Param::text("account", "Only what was done to this account", name_schema().build()),
+            Param::text(
+                "transaction",
+                "Only what was done to this transaction",
+                name_schema().build(),
+            ),
+            name("Only what somebody of this name has done", "who"),
+            name("Only acts of this name, like transaction.cancel", "what"),
+            Param::moment("since", "Only what was begun then or later"),
+            Param::moment("until", "Only what was begun before"),
+        ])
+        .params(Param::paged())
+        .gives::<acts::Acts>(StatusCode::OK, "A page")
 }
 
 pub(super) fn all() -> Vec<Operation> {
@@ -145,9 +173,11 @@ pub(super) fn all() -> Vec<Operation> {
                 "It reads everything that is stored; what it says stands for one moment. One audit \
                  runs at a time.",
             )
+            .act("audit.begin", super::ledger)
             .needs(Scope::Operate)
             .params([Param::flag("atRest", "Count what is not final as a violation")])
             .gives::<ledger::Audit>(StatusCode::OK, "What it found")
             .long(),
+        list_acts(),
     ]
 }

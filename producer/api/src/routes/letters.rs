@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 
-use super::{get, in_two_steps, post};
+use super::{get, in_two_steps, letter, post, transaction};
 use crate::operation::Operation;
 use crate::param::{Param, string};
 use crate::problem::Code;
@@ -38,6 +38,7 @@ pub(super) fn all() -> Vec<Operation> {
             "What waits is published, what is parked is unparked and published, what is in flight is \
              left to its worker. The letter goes when nothing of it is left.",
         )
+        .act("letters.replay", letter)
         .needs(Scope::Operate)
         .gives::<letters::LookedAt>(StatusCode::OK, "It was replayed, and is out of the queue")
         .may(&[Code::NotFound, Code::Refused])
@@ -46,6 +47,7 @@ pub(super) fn all() -> Vec<Operation> {
             Box::pin(letters::discard(call))
         })
         .about("Take a letter out of the queue for good", "Its transactions stay as they are.")
+        .act("letters.discard", letter)
         .needs(Scope::Operate)
         .gives::<letters::LookedAt>(StatusCode::OK, "It is out of the queue")
         .may(&[Code::NotFound])
@@ -59,6 +61,7 @@ pub(super) fn all() -> Vec<Operation> {
             Box::pin(parked::replay(call))
         })
         .about("Bring a parked transaction back", "Do it when what was wrong is mended.")
+        .act("transaction.unpark", transaction)
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::Refused]),
         in_two_steps("/v1/parked/{id}/discard", "discardParked", |call| {
@@ -68,6 +71,7 @@ pub(super) fn all() -> Vec<Operation> {
             "Give a parked transaction up",
             "It is canceled, and a worker undoes what it has posted.",
         )
+        .act("transaction.give-up", transaction)
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::WrongState, Code::Refused]),
     ]

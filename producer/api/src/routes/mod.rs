@@ -8,7 +8,9 @@ mod transactions;
 use std::sync::LazyLock;
 
 use axum::http::{Method, StatusCode};
+use client::{ActSubject, SubjectKind};
 use observe::pages::Pages;
+use serde::Deserialize;
 use utoipa::openapi::RefOr;
 
 use super::answer::Answer;
@@ -16,7 +18,7 @@ use super::call::Call;
 use super::operation::{Operation, Run};
 use super::param::{Param, any_object, string};
 use super::problem::{Code, Problem, ProblemDetails};
-use super::received::WAIT_MAX_S;
+use super::received::{Received, WAIT_MAX_S};
 use super::tokens::Scope;
 use super::view::Stands;
 use super::{openapi, page};
@@ -39,6 +41,41 @@ fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
 
 fn post(path: &'static str, name: &'static str, run: Run) -> Operation {
     Operation::new(Method::POST, path, name, run)
+}
+
+/// The transaction that the address names.
+fn transaction(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Transaction, [received.id.as_str()])
+}
+
+/// The transactions that the items of an array name, as far as all of them name one.
+fn each_transaction(received: &Received) -> ActSubject {
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    let items = serde_json::from_slice::<Vec<Named>>(&received.body).unwrap_or_default();
+    match items.is_empty() {
+        true => ActSubject::unnamed(SubjectKind::Transaction, None),
+        false => {
+            ActSubject::of(SubjectKind::Transaction, items.iter().map(|item| item.id.as_str()))
+        }
+    }
+}
+
+/// The account that the address names.
+fn account(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Account, [received.id.as_str()])
+}
+
+/// The dead letter that the address names.
+fn letter(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Letter, [received.id.as_str()])
+}
+
+/// The ledger as a whole.
+fn ledger(_: &Received) -> ActSubject {
+    ActSubject::ledger()
 }
 
 /// The wish to wait for the outcome.

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, Schema};
 
-use super::{get, in_two_steps, post, waiting};
+use super::{each_transaction, get, in_two_steps, post, transaction, waiting};
 use crate::operation::{Operation, Run, name_schema, reference};
 use crate::param::{Param, string};
 use crate::problem::Code;
@@ -135,6 +135,7 @@ fn cancel() -> Operation {
         "Take a transaction back before it is applied",
         "A worker undoes what it has posted. Doing it again changes nothing.",
     )
+    .act("transaction.cancel", transaction)
     .needs(Scope::Operate)
     .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
@@ -142,6 +143,7 @@ fn cancel() -> Operation {
 fn release() -> Operation {
     in_two_steps("/v1/transactions/{id}/release", "release", |call| Box::pin(holds::release(call)))
         .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
+        .act("hold.release", transaction)
         .needs(Scope::Operate)
         .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
@@ -154,6 +156,7 @@ fn reschedule() -> Operation {
         "Change when a scheduled transaction is due",
         "The moment must be before its expiresAt. Doing it again changes nothing.",
     )
+    .act("transaction.reschedule", transaction)
     .needs(Scope::Operate)
     .takes::<transactions::Reschedule>(
         reference::<transactions::Reschedule>(),
@@ -171,6 +174,7 @@ fn reverse() -> Operation {
         "Take an applied transaction back by a new one",
         "The answer is about the new one. Doing it again makes no second one.",
     )
+    .act("transaction.reverse", transaction)
     .needs(Scope::Operate)
     .may(&[Code::NotFound, Code::WrongState, Code::Refused, Code::Conflict])
 }
@@ -189,6 +193,7 @@ fn confirm() -> Operation {
              hold is confirmed once, and before it expires: the same capture again changes nothing and is \
              answered with today's state and Idempotent-Replayed, another one is refused.",
         )
+        .act_of_people("hold.confirm", transaction)
         .needs(Scope::Operate)
         .may_take::<NewCapture>(vec![("part", json!({ "value": 1000 })), ("legs", legs)])
         .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])
@@ -232,6 +237,7 @@ fn release_batch() -> Operation {
              at, and may be sent again as a whole. What is not reached within the time of the request is \
              told as not tried.",
         )
+        .act("hold.release", each_transaction)
         .takes::<NamedTransaction>(array_of::<NamedTransaction>(), vec![("array", array)])
 }
 
@@ -245,5 +251,6 @@ fn cancel_batch() -> Operation {
              at, and may be sent again as a whole. What is not reached within the time of the request is \
              told as not tried.",
         )
+        .act("transaction.cancel", each_transaction)
         .takes::<NamedTransaction>(array_of::<NamedTransaction>(), vec![("array", array)])
 }

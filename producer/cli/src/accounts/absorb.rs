@@ -7,8 +7,10 @@ use std::io::Write;
 
 use ::audit::{AbsorbError, Absorbed, Differences, Unexplained};
 use clap::Args;
+use client::{ActEnd, ActSubject, SubjectKind};
 use ledger::limits::echo;
 
+use crate::acting::Acting;
 use crate::agree::Question;
 use crate::audit::unexplained;
 use crate::context::Context;
@@ -21,7 +23,8 @@ the account's statement shows. No balance changes. Afterwards the audit finds no
 except what was moved since.
 
 It books nothing while a rule of the ledger is broken. It may be repeated: nothing is booked twice.
-The user needs the rights of tandem-auditor, and to insert and update in tandem.journal.
+The user needs the rights of tandem-auditor, to insert and update in tandem.journal, and to insert
+in tandem.acts.
 
 Exit code 0 means that all is booked, or there was nothing; 1 that it was refused or something is left.
 
@@ -92,7 +95,15 @@ pub async fn run(
         ask(context, &to_book)?;
     }
     context.advice.set("run the same command again: it books what is left, and nothing twice");
-    let absorbed = found.absorb(&context.client, reason, by).await?;
+    let named = ids.iter().map(String::as_str);
+    let on = match ids.is_empty() {
+        true => ActSubject::unnamed(SubjectKind::Account, Some(to_book.accounts)),
+        false => ActSubject::of(SubjectKind::Account, named),
+    };
+    let acting = Acting { what: "account.absorb", on, reason: Some(reason) };
+    let work = async { Ok(found.absorb(&context.client, reason, by).await?) };
+    let told = |absorbed: &Absorbed| ActEnd::ok(format!("booked: {}", sums(&absorbed.booked)));
+    let absorbed = context.act_in_steps(acting, work, told).await?;
     print(&absorbed, args, out)?;
     Ok(if absorbed.left.accounts > 0 { Exit::Failed } else { Exit::Ok })
 }

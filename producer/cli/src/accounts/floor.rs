@@ -6,13 +6,14 @@
 use std::io::Write;
 
 use clap::Args;
-use client::{Error as E, NewFloor};
+use client::{ActEnd, ActSubject, Error as E, FloorSet, NewFloor, SubjectKind};
 use input::files::Column;
 use input::{FLOOR, Record, parse_floor};
 use ledger::json;
 use ledger::remedy::Remedy;
 
 use super::no_such_account;
+use crate::acting::Acting;
 use crate::advice::Todo;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -58,11 +59,15 @@ pub(super) async fn run(
          it has now is shown by",
         Remedy::ShowAccount(id).command(),
     ));
-    match context.client.set_floor(id, &wanted).await {
+    let acting = Acting {
+        what: "account.floor",
+        on: ActSubject::of(SubjectKind::Account, [id.as_str()]),
+        reason: args.reason.as_deref(),
+    };
+    let ended = |set: &FloorSet| ActEnd::ok(told(set));
+    match context.act(acting, context.client.set_floor(id, &wanted), ended).await {
         Ok(set) => {
-            let floor = set.floor.map_or("none".to_owned(), json::amount);
-            let already = if set.known { ", as it was already" } else { "" };
-            writeln!(out, "{id}: floor {floor}{already}").map_err(Error::output)?;
+            writeln!(out, "{id}: {}", told(&set)).map_err(Error::output)?;
             Ok(Exit::Ok)
         }
         Err(E::NotFound { .. }) => {
@@ -71,6 +76,13 @@ pub(super) async fn run(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// How the account stands now.
+fn told(set: &FloorSet) -> String {
+    let floor = set.floor.map_or("none".to_owned(), json::amount);
+    let already = if set.known { ", as it was already" } else { "" };
+    format!("floor {floor}{already}")
 }
 
 fn wanted(context: &Context, args: &SetFloorArgs) -> Result<NewFloor, Error> {

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use client::{Account, Error as E, Opened};
+use client::{Account, ActEnd, ActSubject, Error as E, Opened, SubjectKind};
 use input::Record;
 use input::files::{ACCOUNTS, Input, Parsed, parse_account};
 
 use super::{ImportArgs, REPEAT_OPENING};
+use crate::acting::Acting;
 use crate::context::Context;
 use crate::exit::Error;
 use crate::files::{check, require_expected, require_sound, require_valid};
@@ -64,20 +65,26 @@ pub async fn import(context: &Context, args: &ImportArgs) -> Result<Imported, Er
     let progress = context.console.progress("accounts", Some(checked.rows));
     let mut imported =
         Imported { rows: checked.rows, invalid: checked.invalid, ..Imported::default() };
-    let mut rows = input.rows()?;
-    let mut chunk: Vec<(u32, Account)> = Vec::with_capacity(CHUNK);
-    while let Some(row) = rows.next_row()? {
-        let line = row.line;
-        if let Ok(parsed) = checked.parse(row, parse) {
-            chunk.push((line, parsed.value));
+    let work = async {
+        let mut rows = input.rows()?;
+        let mut chunk: Vec<(u32, Account)> = Vec::with_capacity(CHUNK);
+        while let Some(row) = rows.next_row()? {
+            let line = row.line;
+            if let Ok(parsed) = checked.parse(row, parse) {
+                chunk.push((line, parsed.value));
+            }
+            if chunk.len() == CHUNK {
+                write(context, &input, &mut chunk, &mut imported).await?;
+                progress.at(imported.created + imported.unchanged, "");
+            }
         }
-        if chunk.len() == CHUNK {
-            write(context, &input, &mut chunk, &mut imported).await?;
-            progress.at(imported.created + imported.unchanged, "");
-        }
-    }
-    write(context, &input, &mut chunk, &mut imported).await?;
-    Ok(imported)
+        write(context, &input, &mut chunk, &mut imported).await?;
+        Ok(imported)
+    };
+    let on = ActSubject::unnamed(SubjectKind::Account, Some(checked.rows));
+    let acting = Acting { what: "account.import", on, reason: args.why.reason.as_deref() };
+    let told = |imported: &Imported| ActEnd::ok(imported.to_string());
+    context.act_in_steps(acting, work, told).await
 }
 
 async fn write(

@@ -13,7 +13,7 @@ use std::io::Write;
 
 use bson::{Document, doc};
 use clap::{Args, Subcommand, ValueEnum};
-use client::{Change, Opened, Reserved, readable};
+use client::{ActEnd, Change, Opened, Reserved, SubjectKind, readable};
 use ledger::account::{Account, Status};
 use ledger::json;
 use ledger::limits::echo;
@@ -25,6 +25,7 @@ pub use statement::why;
 use client::holds;
 use input::{Record, parse_account};
 
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::files::ReadArgs;
@@ -89,6 +90,8 @@ pub struct CreateArgs {
     /// Whether it takes postings
     #[arg(long, value_enum, ignore_case = true, default_value = "open")]
     pub status: StatusArg,
+    #[command(flatten)]
+    pub why: WhyArgs,
 }
 
 /// An account's status on the command line.
@@ -117,6 +120,8 @@ impl From<StatusArg> for Status {
 pub struct ImportArgs {
     /// The file, or - for standard input
     pub file: String,
+    #[command(flatten)]
+    pub why: WhyArgs,
     #[command(flatten)]
     pub reading: ReadArgs,
 }
@@ -152,6 +157,8 @@ pub struct Ids {
     /// Their names
     #[arg(required = true)]
     pub ids: Vec<String>,
+    #[command(flatten)]
+    pub why: WhyArgs,
 }
 
 /// Runs a subcommand.
@@ -175,9 +182,9 @@ pub async fn run(
         Command::Statement(args) => statement::statement(context, args, out).await,
         Command::Absorb(args) => absorb::run(context, args, out).await,
         Command::SetFloor(args) => floor::run(context, args, out).await,
-        Command::Freeze(ids) => status::run(context, Change::Freeze, &ids.ids, out).await,
-        Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, &ids.ids, out).await,
-        Command::Close(ids) => status::run(context, Change::Close, &ids.ids, out).await,
+        Command::Freeze(ids) => status::run(context, Change::Freeze, ids, out).await,
+        Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, ids, out).await,
+        Command::Close(ids) => status::run(context, Change::Close, ids, out).await,
     }
 }
 
@@ -201,13 +208,23 @@ pub async fn create(
     let account = Record::from_cells(&header, cells)
         .and_then(|record| parse_account(record, &notation))
         .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
-    let mut opened = context.client.create_accounts(&[account]).await?;
-    match opened.remove(0)? {
+    let acting = Acting::one("account.open", (SubjectKind::Account, &args.id), &args.why);
+    let accounts = [account];
+    let work = async { context.client.create_accounts(&accounts).await?.remove(0) };
+    match context.act(acting, work, opened).await? {
         Opened::Created => writeln!(out, "{}: created", args.id),
         Opened::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
     }
     .map_err(Error::output)?;
     Ok(Exit::Ok)
+}
+
+/// What is noted of it.
+fn opened(opened: &Opened) -> ActEnd {
+    ActEnd::ok(match opened {
+        Opened::Created => "it is open",
+        Opened::Unchanged => "it was there before, with the same opening content",
+    })
 }
 
 async fn show(

@@ -1,16 +1,20 @@
-//! `accounts freeze`, `unfreeze`, `close`: each account by itself, and what came of it.
+//! `accounts freeze`, `unfreeze`, `close`: each account by itself, as an act of its own, and what
+//! came of it.
 
 use std::io::Write;
 
-use client::{Change, Error as E};
+use client::{ActEnd, Change, Error as E, SubjectKind};
 
+use crate::acting::Acting;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
+
+use super::Ids;
 
 pub(super) async fn run(
     context: &Context,
     change: Change,
-    ids: &[String],
+    Ids { ids, why }: &Ids,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     context.advice.set(
@@ -18,7 +22,10 @@ pub(super) async fn run(
     );
     let mut exit = Exit::Ok;
     for id in ids {
-        match context.client.change_status(change, id).await {
+        let acting = Acting::one(name(change), (SubjectKind::Account, id), why);
+        let told = |(): &()| ActEnd::ok(format!("it is {}", change.to().as_str()));
+        let changed = context.act(acting, context.client.change_status(change, id), told).await;
+        match changed {
             Ok(()) => {
                 let status = change.to().as_str();
                 writeln!(out, "{id}: {status}").map_err(Error::output)?;
@@ -31,4 +38,13 @@ pub(super) async fn run(
         }
     }
     Ok(exit)
+}
+
+/// The name of the act.
+fn name(change: Change) -> &'static str {
+    match change {
+        Change::Freeze => "account.freeze",
+        Change::Unfreeze => "account.unfreeze",
+        Change::Close => "account.close",
+    }
 }

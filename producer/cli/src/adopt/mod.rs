@@ -12,9 +12,10 @@ use std::sync::OnceLock;
 
 use ::adopt::{Adoption, At, Counts, Error as AdoptError, Options, PLACES_MAX, Repairs, Undo};
 use clap::Args;
-use client::Config;
+use client::{ActEnd, ActSubject, Config};
 use serde::Serialize;
 
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::init;
@@ -109,6 +110,8 @@ pub struct AdoptArgs {
     /// Do not ask before --undo
     #[arg(long, requires = "undo")]
     pub yes: bool,
+    #[command(flatten)]
+    pub why: WhyArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -153,6 +156,25 @@ pub async fn run(
         (false, true) => undo::run(context, args, out).await,
         (false, false) => write::run(context, args, out).await,
     }
+}
+
+/// Does something that writes, as an act. Where there is no ledger yet, that is refused, and a note
+/// would be the first document that Tandem puts into somebody's database.
+async fn noted<T>(
+    context: &Context,
+    what: &'static str,
+    args: &AdoptArgs,
+    work: impl Future<Output = Result<T, AdoptError>>,
+    told: impl FnOnce(&T) -> String,
+) -> Result<T, Error> {
+    let work = async { Ok(work.await?) };
+    let client = &context.client;
+    if client.insist(|| client.store().check_settings()).await?.is_none() {
+        return work.await;
+    }
+    let (on, reason) = (ActSubject::ledger(), args.why.reason.as_deref());
+    let told = |done: &T| ActEnd::ok(told(done));
+    context.act_in_steps(Acting { what, on, reason }, work, told).await
 }
 
 impl From<AdoptError> for Error {

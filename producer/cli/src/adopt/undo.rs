@@ -6,7 +6,7 @@ use std::io::Write;
 
 use ::adopt::Undone;
 
-use super::{AdoptArgs, json, reasons, with_progress};
+use super::{AdoptArgs, json, noted, reasons, with_progress};
 use crate::agree::Question;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -25,10 +25,16 @@ pub async fn run(
     }
     context.advice.set("run the same command again: it goes on");
     let how = args.way_back();
-    let undone = with_progress(context, "going back", async |progress| {
+    let work = with_progress(context, "going back", async |progress| {
         ::adopt::undo(&context.client, how, progress).await
-    })
-    .await?;
+    });
+    let told = |undone: &Undone| {
+        let [accounts, transactions] =
+            [&undone.accounts, &undone.transactions].map(|counts| counts.written);
+        let lines = undone.lines;
+        format!("taken away from {accounts} accounts, {transactions} transactions, {lines} lines")
+    };
+    let undone = noted(context, "ledger.adopt-undo", args, work, told).await?;
     let written = match args.json {
         true => json(&undone, out),
         false => print(&undone, out),

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use ::adopt::{Adopted, Class};
 
-use super::{AdoptArgs, json, reasons, with_progress};
+use super::{AdoptArgs, json, noted, reasons, with_progress};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
@@ -21,10 +21,15 @@ pub async fn run(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: it goes on, and writes nothing twice");
     let adoption = args.adoption();
-    let adopted = with_progress(context, "adopting", async |progress| {
+    let work = with_progress(context, "adopting", async |progress| {
         ::adopt::adopt(&context.client, adoption, progress).await
-    })
-    .await?;
+    });
+    let told = |adopted: &Adopted| {
+        let [accounts, transactions] =
+            [&adopted.accounts, &adopted.transactions].map(|counts| counts.written);
+        format!("{accounts} accounts adopted, {transactions} transactions dated")
+    };
+    let adopted = noted(context, "ledger.adopt", args, work, told).await?;
     let written = match args.json {
         true => json(&adopted, out),
         false => print(&adopted, context, out),

@@ -16,6 +16,7 @@ use ledger::json;
 use ledger::limits::echo_bytes;
 use serde_json::{Value, json};
 
+use crate::acting::why;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
@@ -91,6 +92,9 @@ pub struct ChangeArgs {
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
+    /// Why you do it; `producer acts` shows it
+    #[arg(long, value_name = "TEXT", value_parser = why)]
+    why: Option<String>,
     /// Print JSON, one letter a line
     #[arg(long)]
     json: bool,

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::SystemTime;
 
-use client::{Asked, Fate, HeldLetter, Replay};
+use client::{ActSubject, Asked, Fate, HeldLetter, Replay, SubjectKind};
 use ledger::limits::echo;
 use serde_json::json;
 
 use super::{ChangeArgs, fates_json, look, told};
+use crate::acting::{Acting, so_many};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
@@ -22,7 +23,7 @@ pub(super) async fn replay(
 ) -> Result<Exit, Error> {
     context.client.ensure_queue().await?;
     let mut stays = false;
-    let exit = change(context, "replayed", args, async |held| {
+    let exit = change(context, ("letters.replay", "replayed"), args, async |held| {
         let asked = match args.dry_run {
             true => context.client.asked(&held.letter).await?,
             false => context.client.replay(held).await?,
@@ -40,7 +41,8 @@ pub(super) async fn replay(
             }
             false => format!("{id}: {}", sentence(&asked, args.dry_run)),
         };
-        writeln!(out, "{said}").map_err(Error::output)
+        writeln!(out, "{said}").map_err(Error::output)?;
+        Ok(became == Replay::Removed)
     })
     .await?;
     Ok(if stays { Exit::Failed } else { exit })
@@ -52,7 +54,7 @@ pub(super) async fn discard(
     args: &ChangeArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    change(context, "discarded", args, async |held| {
+    change(context, ("letters.discard", "discarded"), args, async |held| {
         if !args.dry_run {
             context.client.discard(held).await?;
         }
@@ -62,28 +64,47 @@ pub(super) async fn discard(
             true => json!({ "id": id, "outcome": outcome.replace(' ', "_") }).to_string(),
             false => format!("{id}: {outcome}"),
         };
-        writeln!(out, "{said}").map_err(Error::output)
+        writeln!(out, "{said}").map_err(Error::output)?;
+        Ok(true)
     })
     .await
 }
 
-/// Does something with every letter that is meant. Fails when one that is named is not there.
+/// Does something with every letter that is meant, as one act unless it only looks. `with` returns
+/// whether it was done. Fails when one that is named is not there.
 async fn change(
     context: &Context,
-    label: &'static str,
+    (what, label): (&'static str, &'static str),
     args: &ChangeArgs,
-    mut with: impl AsyncFnMut(&HeldLetter) -> Result<(), Error>,
+    mut with: impl AsyncFnMut(&HeldLetter) -> Result<bool, Error>,
 ) -> Result<Exit, Error> {
     let now = SystemTime::now();
     let mut missing: BTreeSet<&str> = args.ids.iter().map(String::as_str).collect();
-    look(context, label, async |held| {
-        if args.takes(&held.letter, now) {
-            missing.remove(held.letter.id.as_str());
-            with(&held).await?;
-        }
-        Ok(true)
-    })
-    .await?;
+    let work = async {
+        let (mut done, mut all) = (0, 0);
+        look(context, label, async |held| {
+            if args.takes(&held.letter, now) {
+                missing.remove(held.letter.id.as_str());
+                all += 1;
+                done += usize::from(with(&held).await?);
+            }
+            Ok(true)
+        })
+        .await?;
+        Ok((done, all.max(args.ids.len())))
+    };
+    if args.dry_run {
+        work.await?;
+    } else {
+        let named = args.ids.iter().map(String::as_str);
+        let on = match args.ids.is_empty() {
+            true => ActSubject::unnamed(SubjectKind::Letter, None),
+            false => ActSubject::of(SubjectKind::Letter, named),
+        };
+        let acting = Acting { what, on, reason: args.why.as_deref() };
+        let told = |(done, all): &(usize, usize)| so_many(*done, *all, label);
+        context.act_in_steps(acting, work, told).await?;
+    }
     for id in &missing {
         context.console.note(format!("{}: there is no such dead letter", echo(id)));
     }

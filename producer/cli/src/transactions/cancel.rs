@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
-use client::{Canceled, State};
+use client::{ActEnd, Canceled, State, SubjectKind};
 
 use super::{note_unpublished, reason_text, report_end};
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::follow::WaitArgs;
@@ -15,6 +16,8 @@ use crate::follow::WaitArgs;
 pub struct CancelArgs {
     /// Its id
     pub id: String,
+    #[command(flatten)]
+    pub why: WhyArgs,
     #[command(flatten)]
     pub wait: WaitArgs,
 }
@@ -31,7 +34,13 @@ pub async fn cancel(
     let id = &args.id;
     context.advice.set("run the same command again: canceling twice changes nothing more");
     context.client.ensure_schema().await?;
-    let Canceled { standing, unpublished } = context.client.cancel(id).await?;
+    let acting = Acting::one("transaction.cancel", (SubjectKind::Transaction, id), &args.why);
+    let told = |canceled: &Canceled| match canceled.standing.state == Some(State::Canceled) {
+        true => ActEnd::ok("it is canceled"),
+        false => ActEnd::ok("it is being canceled; a worker undoes it"),
+    };
+    let canceled = context.act(acting, context.client.cancel(id), told).await?;
+    let Canceled { standing, unpublished } = canceled;
     let reason = reason_text(&standing);
     if standing.state == Some(State::Canceled) {
         writeln!(out, "{id}: canceled{reason}").map_err(Error::output)?;

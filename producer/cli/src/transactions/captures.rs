@@ -10,11 +10,12 @@ use std::fmt;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use client::{Capture, Decided, Error as E, TransactionId};
+use client::{ActEnd, ActSubject, Capture, Decided, Error as E, SubjectKind, TransactionId};
 use input::Record;
 use input::files::{CAPTURES, Checked, Input, parse_hold};
 use serde::Serialize;
 
+use crate::acting::{Acting, WhyArgs};
 use crate::console::{Progress, per_second};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -62,7 +63,7 @@ pub struct Summary {
 /// on).
 pub async fn confirm_file(
     context: &Context,
-    file: &str,
+    (file, why): (&str, &WhyArgs),
     args: &ReadArgs,
     (wait, as_json): (&WaitArgs, bool),
     out: &mut (dyn Write + Send),
@@ -89,14 +90,21 @@ pub async fn confirm_file(
     context.client.ensure_schema().await?;
     context.require_same(&rules)?;
     let mut confirming = Confirming::new(context, &input, &checked, wait.wait);
-    let mut rows = input.rows()?;
-    while let Some(row) = rows.next_row()? {
-        let (line, bytes) = (row.line, row.bytes);
-        if let Ok(parsed) = checked.parse(row, parse) {
-            confirming.add(line, bytes, parsed.value).await?;
+    let work = async {
+        let mut rows = input.rows()?;
+        while let Some(row) = rows.next_row()? {
+            let (line, bytes) = (row.line, row.bytes);
+            if let Ok(parsed) = checked.parse(row, parse) {
+                confirming.add(line, bytes, parsed.value).await?;
+            }
         }
-    }
-    confirming.flush().await?;
+        confirming.flush().await?;
+        Ok(confirming)
+    };
+    let on = ActSubject::unnamed(SubjectKind::Transaction, Some(checked.rows));
+    let acting = Acting { what: "hold.confirm", on, reason: why.reason.as_deref() };
+    let told = |confirming: &Confirming<'_>| confirming.summary.told();
+    let confirming = context.act_in_steps(acting, work, told).await?;
     let Confirming { mut summary, pending, progress, .. } = confirming;
     drop(progress);
     if wait.wait {
@@ -247,6 +255,12 @@ impl Summary {
         self.missing = Some(ends.missing);
         self.done = Some(ends.done);
         self.canceled = Some(ends.canceled);
+    }
+
+    /// What is noted of it.
+    fn told(&self) -> ActEnd {
+        let Summary { confirmed, unchanged, refused, .. } = self;
+        ActEnd::ok(format!("{confirmed} confirmed, {unchanged} unchanged, {refused} refused"))
     }
 
     fn took(&mut self, elapsed: Duration) {

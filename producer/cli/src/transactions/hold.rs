@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use client::{Capture, Decided, Leg, State, in_words};
+use client::{ActEnd, Capture, Decided, Leg, State, SubjectKind, in_words};
 use ledger::json;
 use ledger::notation::{Notation, NotationError};
 use ledger::transaction::check_name;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::captures::confirm_file;
 use super::{note_unpublished, reason_text, report_end};
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::files::ReadArgs;
@@ -58,6 +59,8 @@ pub struct ConfirmArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "value", "capture"])]
     pub file: Option<String>,
     #[command(flatten)]
+    pub why: WhyArgs,
+    #[command(flatten)]
     pub of_file: ReadArgs,
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -71,6 +74,8 @@ pub struct ConfirmArgs {
 pub struct ReleaseArgs {
     /// Its id
     pub id: String,
+    #[command(flatten)]
+    pub why: WhyArgs,
     #[command(flatten)]
     pub wait: WaitArgs,
     /// Print JSON
@@ -122,13 +127,16 @@ pub async fn confirm(
 ) -> Result<Exit, Error> {
     let how = (&args.wait, args.json);
     if let Some(file) = &args.file {
-        return confirm_file(context, file, &args.of_file, how, out).await;
+        return confirm_file(context, (file, &args.why), &args.of_file, how, out).await;
     }
     context.advice.set("run the same command again: a hold is confirmed once");
     context.client.ensure_schema().await?;
     let id = args.id.as_deref().unwrap_or_default();
     let capture = capture(args, &context.client.store().notation())?;
-    let decided = context.client.confirm(id, &capture).await.map_err(refused)?;
+    let acting = Acting::one("hold.confirm", (SubjectKind::Transaction, id), &args.why);
+    let told = |decided: &Decided| ActEnd::ok(format!("captured {}", in_words(&decided.captured)));
+    let decided = context.act(acting, context.client.confirm(id, &capture), told).await;
+    let decided = decided.map_err(refused)?;
     let captured = in_words(&decided.captured);
     let words = if decided.known { "is already confirmed, captured" } else { "captured" };
     end(context, id, decided, &format!("{words} {captured}"), how, out).await
@@ -145,7 +153,10 @@ pub async fn release(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: releasing twice changes nothing more");
     context.client.ensure_schema().await?;
-    let decided = context.client.release(&args.id).await.map_err(refused)?;
+    let acting = Acting::one("hold.release", (SubjectKind::Transaction, &args.id), &args.why);
+    let told = |_: &Decided| ActEnd::ok("it is released");
+    let decided = context.act(acting, context.client.release(&args.id), told).await;
+    let decided = decided.map_err(refused)?;
     let reason = reason_text(&decided.standing);
     let exit =
         end(context, &args.id, decided, reason.trim_start(), (&args.wait, args.json), out).await?;

@@ -9,7 +9,7 @@ use std::io::Write;
 
 use bson::DateTime;
 use clap::Args;
-use client::{ParkedEntry, State, TransactionId, Unparked};
+use client::{ActEnd, ActSubject, ParkedEntry, State, SubjectKind, TransactionId, Unparked};
 use ledger::json;
 use ledger::limits::echo;
 use ledger::message::MESSAGE_IDS_MAX;
@@ -17,6 +17,7 @@ use ledger::transaction::check_name;
 use serde_json::json;
 
 use super::note_unpublished;
+use crate::acting::{Acting, WhyArgs, so_many};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 
@@ -41,6 +42,8 @@ pub struct UnparkArgs {
     /// Bring all of them back
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
+    #[command(flatten)]
+    pub why: WhyArgs,
     /// Print JSON, one transaction a line
     #[arg(long)]
     pub json: bool,
@@ -92,31 +95,38 @@ pub async fn unpark(
 ) -> Result<Exit, Error> {
     context.advice.set("run the same command again: what is back already stays as it is");
     context.client.ensure_schema().await?;
-    if !args.all {
-        let ids: Vec<TransactionId> = args.ids.iter().map(|id| id.as_str().into()).collect();
-        let Unparked { back, refused, unpublished } =
-            bring_back(context, &ids, args.json, out).await?;
-        note_unpublished(context, unpublished.as_ref());
-        let mut exit = Exit::Ok;
-        for id in ids.iter().filter(|id| !back.contains(id)) {
-            let problem = refused.iter().find(|(of, _)| of == id);
-            let problem = problem.map_or("is not parked", |(_, problem)| problem);
-            context.console.note(format!("{}: {problem}", echo(id)));
-            exit = Exit::Failed;
-        }
-        return Ok(exit);
+    let (what, reason) = ("transaction.unpark", args.why.reason.as_deref());
+    if args.all {
+        let on = ActSubject::unnamed(SubjectKind::Transaction, None);
+        let work = unpark_all(context, args.json, out);
+        let told = |(_, count): &(Exit, u64)| ActEnd::ok(format!("{count} are back"));
+        return Ok(context.act_in_steps(Acting { what, on, reason }, work, told).await?.0);
     }
-    unpark_all(context, args.json, out).await
+    let on = ActSubject::of(SubjectKind::Transaction, args.ids.iter().map(String::as_str));
+    let ids: Vec<TransactionId> = args.ids.iter().map(|id| id.as_str().into()).collect();
+    let work = bring_back(context, &ids, args.json, out);
+    let told = |unparked: &Unparked| so_many(unparked.back.len(), ids.len(), "are back");
+    let unparked = context.act_in_steps(Acting { what, on, reason }, work, told).await?;
+    let Unparked { back, refused, unpublished } = unparked;
+    note_unpublished(context, unpublished.as_ref());
+    let mut exit = Exit::Ok;
+    for id in ids.iter().filter(|id| !back.contains(id)) {
+        let problem = refused.iter().find(|(of, _)| of == id);
+        let problem = problem.map_or("is not parked", |(_, problem)| problem);
+        context.console.note(format!("{}: {problem}", echo(id)));
+        exit = Exit::Failed;
+    }
+    Ok(exit)
 }
 
 /// Brings back every transaction that can be brought back, and names the others. Fails if the
 /// database refuses any. A transaction whose `_id` fits no message can't be brought back, and is
-/// only named.
+/// only named. Returns how many are back, too.
 async fn unpark_all(
     context: &Context,
     as_json: bool,
     out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
+) -> Result<(Exit, u64), Error> {
     let progress = context.console.progress("unparked", None);
     let (mut count, mut stuck, mut exit) = (0, HashSet::new(), Exit::Ok);
     let mut is_noted = false;
@@ -126,7 +136,7 @@ async fn unpark_all(
         let mut parked = context.client.parked(limit).await?;
         parked.retain(|entry| !stuck.contains(&entry.id.to_string()));
         if parked.is_empty() {
-            return Ok(exit);
+            return Ok((exit, count));
         }
         let is_text =
             |entry: &ParkedEntry| entry.id.as_str().is_some_and(|id| check_name("id", id).is_ok());

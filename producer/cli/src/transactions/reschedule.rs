@@ -4,10 +4,11 @@ use std::io::Write;
 
 use bson::DateTime;
 use clap::Args;
-use client::State;
+use client::{ActEnd, Standing, State, SubjectKind};
 use ledger::json::timestamp;
 
 use super::reason_text;
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::moment::{self, later};
@@ -28,6 +29,8 @@ pub struct RescheduleArgs {
     /// Not before this moment (2026-11-01T00:00:00Z), or a time from now (+90s, +30m, +12h, +7d)
     #[arg(long, value_parser = later, value_name = moment::LATER)]
     pub not_before: DateTime,
+    #[command(flatten)]
+    pub why: WhyArgs,
 }
 
 /// Reschedules a transaction and says how it stands.
@@ -42,10 +45,13 @@ pub async fn reschedule(
     let id = &args.id;
     context.advice.set("run the same command again: rescheduling twice changes nothing more");
     context.client.ensure_schema().await?;
-    let standing = context.client.reschedule(id, args.not_before.to_system_time()).await?;
+    let acting = Acting::one("transaction.reschedule", (SubjectKind::Transaction, id), &args.why);
+    let moment = timestamp(args.not_before);
+    let told = |_: &Standing| ActEnd::ok(format!("it is due at {moment}"));
+    let work = context.client.reschedule(id, args.not_before.to_system_time());
+    let standing = context.act(acting, work, told).await?;
     match standing.state {
         None | Some(State::Scheduled) => {
-            let moment = timestamp(args.not_before);
             writeln!(out, "{id}: scheduled, not before {moment}").map_err(Error::output)?;
         }
         Some(state) => {

@@ -3,8 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
+use client::{ActEnd, Receipt, SubjectKind};
 
 use super::{note_unpublished, report_end};
+use crate::acting::{Acting, WhyArgs};
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::follow::WaitArgs;
@@ -14,6 +16,8 @@ use crate::follow::WaitArgs;
 pub struct ReverseArgs {
     /// Its id
     pub id: String,
+    #[command(flatten)]
+    pub why: WhyArgs,
     #[command(flatten)]
     pub wait: WaitArgs,
 }
@@ -32,7 +36,9 @@ pub async fn reverse(
     );
     context.client.ensure_schema().await?;
     let id = &args.id;
-    let reversal = context.client.reverse(id).await?;
+    let acting = Acting::one("transaction.reverse", (SubjectKind::Transaction, id), &args.why);
+    let told = |reversal: &Receipt| ActEnd::ok(format!("it is reversed by {}", reversal.id));
+    let reversal = context.act(acting, context.client.reverse(id), told).await?;
     let by = &reversal.id;
     match reversal.known {
         None => writeln!(out, "{id}: reversed by {by}"),

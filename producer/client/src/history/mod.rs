@@ -3,6 +3,7 @@
 //! - [`cursor`]: where a page ends, as text for the caller.
 //! - [`transactions`], [`of_account`], [`accounts`]: lists. [`statement`]: what was booked on one
 //!   account, [`booked`]: how that is read, and [`sum`]: what was booked before it.
+//! - [`acts`]: what people have done.
 //! - [`adjustment`]: what a person has booked without a transaction.
 //! - [`journal`]: what those have in common that read lines of the journal.
 //!
@@ -11,6 +12,7 @@
 //! ledger with history, and fail with [`Error::WithoutHistory`] without them.
 
 mod accounts;
+mod acts;
 mod adjustment;
 mod booked;
 mod cursor;
@@ -26,6 +28,7 @@ use mongodb::bson::Document;
 use crate::client::Client;
 use crate::error::Error;
 
+pub use acts::{ActFilter, act_json};
 pub use adjustment::{Adjusted, Adjustment};
 pub use statement::{Entry, Period, Statement};
 pub use transactions::TransactionFilter;

@@ -5,6 +5,7 @@
 //! name is the promise that it holds.
 
 mod absorb;
+mod acts;
 mod addresses;
 mod adopt;
 mod advice;

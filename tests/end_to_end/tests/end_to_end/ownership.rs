@@ -126,6 +126,9 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "tandem.order: index",
             "tandem.workers: collection",
             "tandem.workers: index",
+            "tandem.acts: collection",
+            "tandem.acts: index",
+            "tandem.acts: index",
             "tandem.settings: settings"
         ]
     );

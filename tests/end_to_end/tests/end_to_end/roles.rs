@@ -92,9 +92,14 @@ impl Guarded {
             doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.journal", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.order", "deletes": [{ "q": {}, "limit": 0 }] },
+            doc! { "delete": "tandem.acts", "deletes": [{ "q": {}, "limit": 0 }] },
+            doc! { "update": "tandem.acts", "updates": [all(doc! { "$set": { "x": 1 } })] },
             doc! { "createUser": "more", "pwd": "x", "roles": [] },
             doc! { "grantRolesToUser": role, "roles": ["tandem-api"] },
         ];
+        if role != "tandem-api" {
+            forbidden.push(doc! { "insert": "tandem.acts", "documents": [{ "_id": "x" }] });
+        }
         let (update, insert) = match role {
             "tandem-worker" => (vec!["tandem.settings"], vec!["accounts", "transactions"]),
             "tandem-producer" => {

@@ -33,7 +33,7 @@ const ACTS: [&str; 16] = [
     "resume",
     "audit",
 ];
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "/",
     "/console/transactions",
     "/console/transaction?id=t",
@@ -42,11 +42,12 @@ const PAGES: [&str; 10] = [
     "/console/letters",
     "/console/letter?id=x",
     "/console/audit",
+    "/console/acts",
     "/console/search?q=t",
     "/console/confirm?act=freeze&id=a",
 ];
 
-pub(super) async fn form(api: &Api, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) async fn form(api: &Api, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     api.send("POST", path, &[&[FORM], headers].concat(), body).await
 }
 

@@ -3,7 +3,7 @@
 mod access;
 mod broker;
 mod browser;
-mod console;
+pub(crate) mod console;
 mod console_bulk;
 mod events;
 mod fairness;
