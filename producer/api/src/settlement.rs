@@ -140,7 +140,9 @@ pub async fn resume(call: Call) -> Result<Answer, Problem> {
 
 async fn switched_to(api: &Api, switched: Switched) -> Result<Answer, Problem> {
     *api.seen.0.lock().await = Some((Instant::now(), switched.settlement.clone()));
-    told(api, switched.settlement.as_ref()).await.map_err(|error| Error::after_a_write(error).into())
+    told(api, switched.settlement.as_ref())
+        .await
+        .map_err(|error| Error::after_a_write(error).into())
 }
 
 async fn told(api: &Api, said: Option<&Said>) -> Result<Answer, Error> {

@@ -198,7 +198,10 @@ mod tests {
 
     #[test]
     fn a_reason_says_something_on_one_line_and_is_bounded() {
-        assert_eq!(said("reason", " a wrong price list ", 500).as_deref(), Ok("a wrong price list"));
+        assert_eq!(
+            said("reason", " a wrong price list ", 500).as_deref(),
+            Ok("a wrong price list")
+        );
         for text in ["", " ", "two\nlines", &"x".repeat(PAUSE_REASON_BYTES_MAX + 1)] {
             let refused = said("reason", text, PAUSE_REASON_BYTES_MAX);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{text:?}");

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use engine::{Announcer, Engine, Environment};
 use ledger::retry::{Reconnect, jitter};
 use ledger::{Ledger, LedgerError};
-use mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Settlement, Store};
+use mongo::{
+    Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Settlement, Store,
+};
 use observe::Tracing;
 use queue::Publisher;
 use tokio_util::sync::CancellationToken;

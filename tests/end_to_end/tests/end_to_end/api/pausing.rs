@@ -95,7 +95,9 @@ async fn the_console_asks_before_it_pauses_and_shows_everybody_who_has_and_why()
     let (reading, operating) = (sign_in(&api, &reader).await, sign_in(&api, &operator).await);
     let reading = [("Cookie", reading.as_str())];
     let operating = [("Cookie", operating.as_str())];
-    let page = async |with: &[(&str, &str)], path: &str| api.send("GET", path, with, "").await.expect(200).body;
+    let page = async |with: &[(&str, &str)], path: &str| {
+        api.send("GET", path, with, "").await.expect(200).body
+    };
 
     let overview = page(&operating, "/").await;
     assert!(overview.contains("/console/confirm?act=pause&amp;id=ledger"), "{overview}");
