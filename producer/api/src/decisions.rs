@@ -1,10 +1,10 @@
 //! Confirming, releasing and canceling many transactions in one request: a status for each.
 //!
-//! Promises that each item is read once and decided by itself, by what decides it alone, whatever is
-//! wrong with its neighbours; and 200 when each was looked at. The same array again changes nothing.
-//! The broker may be away. Within its time a request decides some hundred at a time: what it has
-//! sent and heard nothing of is told as unknown, and what it has not sent as not tried. Fails as a
-//! whole only if nothing was decided and a server was away.
+//! Promises that each item is read once and decided by itself, by what decides it alone, whatever
+//! is wrong with its neighbours; and 200 when each was looked at. The same array again changes
+//! nothing. The broker may be away. Within its time a request decides some hundred at a time: what
+//! it has sent and heard nothing of is told as unknown, and what it has not sent as not tried.
+//! Fails as a whole only if nothing was decided and a server was away.
 
 use std::time::{Duration, Instant};
 
@@ -139,9 +139,7 @@ impl Decision {
 
     fn wish(self, value: Value, notation: &Notation) -> Result<Wish, Problem> {
         match self {
-            Decision::Confirm => {
-                Ok(parse_hold(Record::from_value(value, HOLD)?, false, notation)?)
-            }
+            Decision::Confirm => Ok(parse_hold(Record::from_value(value, HOLD)?, false, notation)?),
             Decision::Release | Decision::Cancel => {
                 Ok((parse_named(Record::from_value(value, NAMED)?)?, Capture::All))
             }
@@ -210,11 +208,7 @@ async fn answer(call: &Call, decision: Decision) -> Result<Answer, Problem> {
 }
 
 /// Decides what could be read; the id and the result of each item.
-async fn decided(
-    api: &Api,
-    decision: Decision,
-    items: Vec<Result<Wish, Problem>>,
-) -> Vec<Outcome> {
+async fn decided(api: &Api, decision: Decision, items: Vec<Result<Wish, Problem>>) -> Vec<Outcome> {
     let mut wishes = Vec::with_capacity(items.len());
     let checked: Vec<Result<String, Problem>> = items
         .into_iter()
@@ -237,11 +231,7 @@ async fn decided(
 }
 
 /// Decides some hundred at a time, within the time of the request.
-async fn in_parts(
-    api: &Api,
-    decision: Decision,
-    wishes: &[Wish],
-) -> Vec<Result<Done, Problem>> {
+async fn in_parts(api: &Api, decision: Decision, wishes: &[Wish]) -> Vec<Result<Done, Problem>> {
     let until = Instant::now() + 2 * api.settings.give_up_after + DECIDING;
     let (mut results, mut why_not) = (Vec::with_capacity(wishes.len()), None);
     for part in wishes.chunks(TOGETHER) {
@@ -379,7 +369,8 @@ mod tests {
     #[test]
     fn what_was_not_tried_is_surely_not_decided_and_counts_as_failed() {
         let standings = Standings::new();
-        let done = Done { standing: Standing::in_state(client::State::Pending), known: Some(true), unpublished: None };
+        let standing = Standing::in_state(client::State::Pending);
+        let done = Done { standing, known: Some(true), unpublished: None };
         let outcomes: [Outcome; 4] = [
             (Some("a".to_owned()), Ok(("a".to_owned(), done))),
             (Some("b".to_owned()), Err(unheard())),

@@ -31,9 +31,7 @@ use serde::Serialize;
 use close::Difference;
 use scan::Scanned;
 
-pub use absorbing::{
-    AbsorbError, Absorbed, Differences, Moved, Sum, Unexplained, check_reason,
-};
+pub use absorbing::{AbsorbError, Absorbed, Differences, Moved, Sum, Unexplained, check_reason};
 pub use findings::{Finding, Rule};
 
 use client::{Client, Error};

@@ -17,7 +17,7 @@ use std::path::Path;
 use client::Capture;
 use ledger::account::Account;
 use ledger::notation::Notation;
-use ledger::transaction::{Body, TransactionId, check_name};
+use ledger::transaction::{Body, TransactionId};
 
 pub use check::{Checked, Identity, Parsed, Problem, SHOWN_MAX, check};
 pub use columns::{Column, Columns, RESULT_COLUMNS, RESULT_ROW};

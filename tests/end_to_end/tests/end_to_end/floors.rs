@@ -351,7 +351,10 @@ async fn a_floor_is_set_by_http_and_from_the_page_of_the_account() {
     let page = api.get("/console/account?id=alice").await.expect(200).body;
     assert!(page.contains("act=set-floor&amp;id=alice"), "{page}");
     let asked = api.get("/console/confirm?act=set-floor&id=alice").await.expect(200).body;
-    assert!(asked.contains("name=\"floor\" required") && asked.contains("value=\"none\""), "{asked}");
+    assert!(
+        asked.contains("name=\"floor\" required") && asked.contains("value=\"none\""),
+        "{asked}"
+    );
     let form = async |floor: &str, reason: &str| {
         let body = format!("act=set-floor&id=alice&floor={floor}&reason={reason}");
         let kind = [("Content-Type", "application/x-www-form-urlencoded")];

@@ -152,7 +152,10 @@ async fn what_is_brought_back_below_the_mark_goes_on_without_its_message() {
     assert_eq!(store.unpark(&both).await.expect("MongoDB is there").back.len(), 2);
     store.confirm_holds(&[("confirmed".into(), legs.to_vec())]).await.expect("MongoDB is there");
     let reason = |code| Reason::new(code, "for the test");
-    store.release_holds(&["released"], &reason(ReasonCode::Released)).await.expect("MongoDB is there");
+    store
+        .release_holds(&["released"], &reason(ReasonCode::Released))
+        .await
+        .expect("MongoDB is there");
     let requested = reason(ReasonCode::Requested);
     store.request_cancel(&["canceled"], &requested).await.expect("MongoDB is there");
     ledger.unclaim(&given_back, &claim).await.expect("MongoDB is there");

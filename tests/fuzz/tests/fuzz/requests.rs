@@ -178,7 +178,8 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             Ok(capture) => captured(&capture).map(|()| Verdict::ACCEPTED),
             Err(problem) => refused(&problem),
         },
-        "setFloor" => match within(MEMORY, input, || accounts::floor(&received, &notation(input)))? {
+        "setFloor" => match within(MEMORY, input, || accounts::floor(&received, &notation(input)))?
+        {
             Ok(floor) => {
                 floor.floor.map_or(Ok(()), judge::amount)?;
                 floor.currency.as_deref().map_or(Ok(()), judge::name)?;
