@@ -115,10 +115,8 @@ mod tests {
     fn stage(statement: &Document) -> Document {
         let stages = statement.get_array("u").expect("a pipeline");
         let last = stages.last().and_then(Bson::as_document).expect("a stage");
-        last.get_document("$replaceWith")
-            .and_then(|it| it.get_document("$let"))
-            .expect("it")
-            .clone()
+        let made = last.get_document("$replaceWith").expect("it replaces");
+        made.get_document("$let").expect("it has variables").clone()
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Confirming, releasing and canceling many transactions in one request: a status for each.
 //!
-//! Promises that each item is read once and decided by itself, by what decides it alone, whatever is
-//! wrong with its neighbours; and 200 when each was looked at. The same array again changes nothing.
-//! The broker may be away. Within its time a request decides some hundred at a time: what it has
-//! sent and heard nothing of is told as unknown, and what it has not sent as not tried. Fails as a
-//! whole only if nothing was decided and a server was away.
+//! Promises that each item is read once and decided by itself, by what decides it alone, whatever
+//! is wrong with its neighbours; and 200 when each was looked at. The same array again changes
+//! nothing. The broker may be away. Within its time a request decides some hundred at a time: what
+//! it has sent and heard nothing of is told as unknown, and what it has not sent as not tried.
+//! Fails as a whole only if nothing was decided and a server was away.
 
 use std::time::{Duration, Instant};
 
@@ -369,11 +369,8 @@ mod tests {
     #[test]
     fn what_was_not_tried_is_surely_not_decided_and_counts_as_failed() {
         let standings = Standings::new();
-        let done = Done {
-            standing: Standing::in_state(client::State::Pending),
-            known: Some(true),
-            unpublished: None,
-        };
+        let standing = Standing::in_state(client::State::Pending);
+        let done = Done { standing, known: Some(true), unpublished: None };
         let outcomes: [Outcome; 4] = [
             (Some("a".to_owned()), Ok(("a".to_owned(), done))),
             (Some("b".to_owned()), Err(unheard())),

@@ -148,8 +148,8 @@ fn refusal(found: &Account, change: &FloorChange) -> String {
     let too_high = change.floor.filter(|floor| is_same_kind && found.balance < *floor);
     match too_high.filter(|_| found.currency == change.currency) {
         Some(floor) => format!(
-            "its balance is {balance}, and pending debits of {debits} are out of that already, so \
-             it would be below a floor of {floor}; the highest floor that it takes now is {balance}",
+            "its balance is {balance}, and pending debits of {debits} are out of that already, so it \
+             would be below a floor of {floor}; the highest floor that it takes now is {balance}",
             balance = found.balance,
             debits = found.pending_debits,
         ),

@@ -59,8 +59,8 @@ impl Client {
 
     /// Releases holds, hundreds with one command; a result for each, in their order, as
     /// [`Client::release`] gives it. A failure of one does not affect the others. After
-    /// [`Error::Unavailable`], release all of them again. While MongoDB is away, those that were not
-    /// sent yet are not tried, and surely not released.
+    /// [`Error::Unavailable`], release all of them again. While MongoDB is away, those that were
+    /// not sent yet are not tried, and surely not released.
     pub async fn release_all(&self, ids: &[&str]) -> Vec<Result<Decided, Error>> {
         let mut results = Vec::with_capacity(ids.len());
         for some in ids.chunks(TOGETHER_MAX) {
@@ -97,8 +97,8 @@ impl Client {
         Ok(known.into_iter().map(decided).collect())
     }
 
-    /// Sends the updates; returns the documents after them, which show the result, even if an answer
-    /// was lost, and whether an attempt is open.
+    /// Sends the updates; returns the documents after them, which show the result, even if an
+    /// answer was lost, and whether an attempt is open.
     async fn release_held(&self, ids: &[&str]) -> Result<(Documents, Effect), Error> {
         let reason = Reason::new(ReasonCode::Released, "released on request");
         let request = |_| self.store().release_holds(ids, &reason);

@@ -67,9 +67,8 @@ mod tests {
         assert_eq!(said(&json!({ "id": "a", "floor": "-5" })), "a floor -5");
         assert_eq!(said(&json!({ "id": "a" })), "a floor none");
         let told = |change: Value| changed(&change, |text| html! { (text) }).into_string();
-        let all =
-            json!({ "at": "2026-11-01T00:00:00Z", "from": "7", "reason": "<b>", "by": "ada" });
-        let all = told(all);
+        let at = "2026-11-01T00:00:00Z";
+        let all = told(json!({ "at": at, "from": "7", "reason": "<b>", "by": "ada" }));
         assert!(all.ends_with(", from 7, by ada: &lt;b&gt;"), "{all}");
         assert!(told(json!({})).ends_with(", from none"));
     }

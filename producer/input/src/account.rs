@@ -41,8 +41,8 @@ pub fn parse(mut record: Record, notation: &Notation) -> Result<Account, Flaw> {
     Ok(account)
 }
 
-/// Reads the floor that an account is to have. In which form it keeps its amounts is not known here,
-/// and its currency only if it is named.
+/// Reads the floor that an account is to have. In which form it keeps its amounts is not known
+/// here, and its currency only if it is named.
 ///
 /// # Errors
 /// Names the field.
