@@ -137,9 +137,8 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
 
 /// Which acts a list is about.
 fn filter(received: &Received) -> Result<ActFilter, Problem> {
-    let named = |name, kind| Ok(received.named(name)?.map(|id| (kind, id)));
-    let account = named("account", SubjectKind::Account)?;
-    let transaction = named("transaction", SubjectKind::Transaction)?;
+    let account = received.named("account")?.map(|id| (SubjectKind::Account, id));
+    let transaction = received.named("transaction")?.map(|id| (SubjectKind::Transaction, id));
     if account.is_some() && transaction.is_some() {
         let problem = "account and transaction: name one of them";
         return Err(Problem::new(Code::Malformed, problem));

@@ -91,7 +91,7 @@ async fn change(
             Ok(true)
         })
         .await?;
-        Ok((done, all.max(args.ids.len())))
+        Ok::<_, Error>((done, all.max(args.ids.len())))
     };
     if args.dry_run {
         work.await?;

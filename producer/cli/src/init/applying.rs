@@ -44,11 +44,12 @@ pub(super) async fn currencies(
     findings: &[Finding],
 ) -> Result<(), Error> {
     for (code, places) in &args.currency {
-        let work = async { Ok(context.client.remember_currency(code, *places).await?) };
+        let work = context.client.remember_currency(code, *places);
         if !is_ledger(findings) {
             work.await?;
             continue;
         }
+        let work = async { Ok(work.await?) };
         let told = |(): &()| ActEnd::ok(format!("{} has {places} places", echo(code)));
         context.act_in_steps(acting("ledger.currency", args), work, told).await?;
     }
@@ -62,6 +63,6 @@ fn is_ledger(findings: &[Finding]) -> bool {
     !findings.iter().any(|finding| finding.kind() == "settings" || finding.is_unsuitable())
 }
 
-fn acting(what: &'static str, args: &InitArgs) -> Acting<'_> {
+fn acting<'a>(what: &'static str, args: &'a InitArgs) -> Acting<'a> {
     Acting { what, on: ActSubject::ledger(), reason: args.why.reason.as_deref() }
 }
