@@ -10,7 +10,6 @@ use ledger::{json, uri};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
@@ -97,11 +96,12 @@ impl From<Entry> for Booked {
 /// `POST /v1/accounts`
 pub async fn create(call: Call) -> Result<Answer, Problem> {
     let account = account(&call, &call.api.client.store().notation())?;
+    call.access.require_creates(&account)?;
     let id = account.id.clone();
     let address = format!("/v1/accounts/{}", uri::segment(&id));
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
     let opened = opened.map_err(|error| Problem::from(error).existing(address.clone()))?;
-    let account = find(&call.api, &id).await.map_err(Error::after_a_write)?;
+    let account = find(&call, &id).await.map_err(Error::after_a_write)?;
     let answer = match opened {
         Opened::Created => Answer::json(StatusCode::CREATED, &account),
         Opened::Unchanged => {
@@ -126,7 +126,7 @@ pub fn period(received: &Received) -> Result<Period, Problem> {
 /// `GET /v1/accounts/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
     let name = call.name()?;
-    match find(&call.api, name).await {
+    match find(&call, name).await {
         Ok(found) => Ok(Answer::json(StatusCode::OK, &found)),
         Err(error) => Err(with_alike(&call, name, error).await),
     }
@@ -136,8 +136,9 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
 async fn with_alike(call: &Call, name: &str, error: Error) -> Problem {
     let is_missing = matches!(error, Error::NotFound { .. });
     let mut problem = Problem::from(error);
-    if is_missing {
-        // A courtesy: that it is missing is known, whatever comes of this.
+    if is_missing && !call.access.is_bound() {
+        // A courtesy: that it is missing is known, whatever comes of this. Not to who is bound to
+        // accounts: it would be told of others.
         let alike = call.api.client.accounts_like(&[name]).await.unwrap_or_default();
         problem.detail +=
             &alike.get(name).map_or_else(String::new, |it| format!("; {}", alike_told(it)));
@@ -147,7 +148,8 @@ async fn with_alike(call: &Call, name: &str, error: Error) -> Problem {
 
 /// `GET /v1/accounts`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
-    let page = call.api.client.accounts(call.limit()?, call.text("cursor")).await?;
+    let prefixes = call.access.accounts();
+    let page = call.api.client.accounts_under(prefixes, call.limit()?, call.text("cursor")).await?;
     let told = |problem| call.api.client.wrong_with_account(problem);
     let items = page.items.iter().map(|one| Account::listed(one).told(told)).collect();
     Ok(Answer::json(StatusCode::OK, &Accounts { items, next: page.next }))
@@ -156,6 +158,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
 /// `GET /v1/accounts/{id}/statement`
 pub async fn statement(call: Call) -> Result<Answer, Problem> {
     let period = period(&call)?;
+    call.access.require_seen(call.name()?)?;
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
     let statement = call.api.client.statement(call.name()?, &period, limit, cursor).await;
     let statement = statement.map_err(|error| Problem::from(error).of_parameters())?;
@@ -188,13 +191,14 @@ pub async fn close(call: Call) -> Result<Answer, Problem> {
 /// `POST /v1/accounts/{id}/floor`
 pub async fn set_floor(call: Call) -> Result<Answer, Problem> {
     let id = call.name()?;
+    call.access.require_seen(id)?;
     let wanted = floor(&call, &call.api.client.store().notation())?;
-    let by = call.submitter.as_deref().map(str::to_owned);
+    let by = call.access.submitter().map(ToString::to_string);
     let set = match call.api.client.set_floor(id, &NewFloor { by, ..wanted }).await {
         Ok(set) => set,
         Err(error) => return Err(with_alike(&call, id, error).await),
     };
-    let account = find(&call.api, id).await.map_err(Error::after_a_write)?;
+    let account = find(&call, id).await.map_err(Error::after_a_write)?;
     let answer = Answer::json(StatusCode::OK, &account);
     Ok(match set.known {
         true => answer.with(REPLAYED, HeaderValue::from_static("true")),
@@ -210,12 +214,14 @@ pub fn floor(received: &Received, notation: &Notation) -> Result<NewFloor, Probl
 
 async fn change(call: &Call, change: Change) -> Result<Answer, Problem> {
     let id = call.name()?;
+    call.access.require_seen(id)?;
     call.api.client.change_status(change, id).await?;
-    let account = find(&call.api, id).await.map_err(Error::after_a_write)?;
+    let account = find(call, id).await.map_err(Error::after_a_write)?;
     Ok(Answer::json(StatusCode::OK, &account))
 }
 
-async fn find(api: &Api, id: &str) -> Result<Account, Error> {
+async fn find(Call { api, access, .. }: &Call, id: &str) -> Result<Account, Error> {
+    access.require_seen(id)?;
     let document = readable(&api.client.account_document(id).await?);
     let reserved = api.client.reserved(&document).await?;
     Ok(Account::of(&document, &reserved).told(|problem| api.client.wrong_with_account(problem)))

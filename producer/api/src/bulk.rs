@@ -18,6 +18,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
+use super::access::Access;
 use super::answer::Answer;
 use super::call::Call;
 use super::keys::{Form, ItemIds, Key};
@@ -83,10 +84,13 @@ pub struct Item {
 /// `POST /v1/batch`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
-    let (received, submitter) = (call.received.clone(), call.submitter.clone());
+    let (received, access) = (call.received.clone(), call.access.clone());
     let most = call.api.settings.items_max;
     let ids = call.api.client.rules();
-    let mut array = read(move || many(&received, most, submitter.as_ref(), &ids)).await?;
+    let read = move || many(&received, most, &access, &ids);
+    let reading = tokio::task::spawn_blocking(read);
+    let read = reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?;
+    let mut array = read?;
     call.api.take(array.items.len())?;
     if let Some(key) = &array.key
         && let Some(keyed) = requests::open(&call.api.client, key, &array).await?
@@ -108,9 +112,10 @@ pub(super) async fn read<T: Send + 'static>(
 pub fn many(
     received: &Received,
     most: usize,
-    submitter: Option<&Arc<str>>,
+    access: &Access,
     of_ledger: &Rules,
 ) -> Result<Array, Problem> {
+    let submitter = access.submitter();
     let key = received.key()?.map(|key| Key::new(Form::Array, submitter, key));
     let request = key.as_ref().map(Key::request);
     let origin = |id_from_key| {
@@ -121,7 +126,7 @@ pub fn many(
     let mut ids = key.as_ref().map(ItemIds::new);
     let mut contents = Vec::new();
     let mut item = |value: Value| {
-        let Transfer { id, body } = transfer(value, of_ledger)?;
+        let Transfer { id, body } = transfer(value, access, of_ledger)?;
         let Some(ids) = &mut ids else {
             let origin = submitter.map(|_| own.clone());
             let id = id.ok_or_else(without_id)?;
@@ -176,7 +181,7 @@ async fn answer(
         .map(|checked| match checked {
             Ok((id, id_from_key)) => {
                 let receipt = receipts.next().expect("there is one for each submission");
-                let refused = |error| refusal(&call.api, &id, id_from_key, error);
+                let refused = |error| refusal(call, &id, id_from_key, error);
                 let receipt = receipt.map_err(refused);
                 (Some(id), receipt)
             }

@@ -4,14 +4,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Api;
+use super::access::Access;
 use super::received::Received;
 
 /// A request that was admitted. Reads as what was received.
 pub struct Call {
     /// What all requests share.
     pub api: Arc<Api>,
-    /// Who sends it, where that has a name: what it submits is stored with it.
-    pub submitter: Option<Arc<str>>,
+    /// What it may see and touch, and under which name it submits.
+    pub access: Access,
     /// What came.
     pub received: Received,
 }

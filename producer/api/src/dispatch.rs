@@ -12,10 +12,13 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, Uri, header};
+use bson::DateTime;
 use client::NewAct;
+use futures_util::StreamExt;
 use ledger::limits::echo;
 use observe::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
 
+use super::access::Access;
 use super::acting::{self, Peer, Person};
 use super::answer::Answer;
 use super::call::Call;
@@ -93,13 +96,12 @@ pub async fn ask(
     operation: &'static Operation,
     received: Received,
 ) -> Result<Answer, Problem> {
-    if let Some(scope) = operation.scope {
-        caller.require(scope)?;
-    }
+    let access = operation.admit(caller)?;
     received.only(&operation.params)?;
     let act = acting::of_person(operation, &received, caller, person)?;
-    let call = Call { api: api.clone(), submitter: caller.submitter(), received };
-    carry_out(operation, call, act, ()).await
+    let call = Call { api: api.clone(), access, received };
+    let answer = carry_out(operation, call, act, ()).await?;
+    Ok(until(answer, caller.expires()))
 }
 
 async fn run(
@@ -110,18 +112,30 @@ async fn run(
     body: Body,
     exchange: &mut Exchange,
 ) -> Result<Answer, Problem> {
-    let submitter = admit(api, operation, &parts, exchange)?;
+    let (access, expires) = admit(api, operation, &parts, exchange)?;
     // Whoever sends a body where none has a meaning, maybe without a token, takes no memory.
     let most = operation.takes.as_ref().map_or(0, |_| api.settings.body_bytes_max);
     let body = api.read(body, most).await?;
     let query = parts.uri.query().unwrap_or_default();
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
-    let call = Call { api: api.clone(), submitter, received };
+    let call = Call { api: api.clone(), access, received };
     call.only(&operation.params)?;
     let Exchange { caller, from, id: request, .. } = &*exchange;
     let act = acting::of_request(operation, &call, caller, *from, request)?;
     let context = exchange.trace(api, operation, &call);
-    carry_out(operation, call, act, body).with_context(context).await
+    let answer = carry_out(operation, call, act, body).with_context(context).await?;
+    Ok(until(answer, expires))
+}
+
+/// The answer, which ends when the token expires, if it is a stream that would go on.
+fn until(mut answer: Answer, expires: Option<DateTime>) -> Answer {
+    const EVENTS: &str = "text/event-stream";
+    let is_stream = answer.headers.get(header::CONTENT_TYPE).is_some_and(|it| it == EVENTS);
+    let Some(expires) = expires.filter(|_| is_stream) else { return answer };
+    let left = expires.timestamp_millis().saturating_sub(DateTime::now().timestamp_millis());
+    let end = tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap_or_default()));
+    answer.body = Body::from_stream(answer.body.into_data_stream().take_until(end));
+    answer
 }
 
 /// Carries an operation out, in a task of its own and within its time, and notes it if it is an
@@ -188,19 +202,21 @@ async fn in_time<T: Send + 'static>(
     }
 }
 
-/// Refuses whom it must, before anything of the body is read. Returns the name of who sends it, if
-/// there is one.
+/// Refuses whom it must, before anything of the body is read. Returns what the sender may see and
+/// touch, and when that ends.
 fn admit(
     api: &Api,
     operation: &Operation,
     parts: &Parts,
     exchange: &mut Exchange,
-) -> Result<Option<Arc<str>>, Problem> {
+) -> Result<(Access, Option<DateTime>), Problem> {
     let tokens = api.tokens();
     origin::check(&tokens, &parts.method, &parts.headers)?;
-    let Some(scope) = operation.scope else { return Ok(None) };
+    if operation.scope.is_none() {
+        return Ok((Access::full(), None));
+    }
     let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let caller = tokens.caller(authorization)?;
+    let caller = tokens.caller(authorization, DateTime::now())?;
     exchange.caller.clone_from(&caller.name);
     let counted = caller.count();
     if let Some(rate) = caller.rate() {
@@ -209,8 +225,7 @@ fn admit(
         exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
     }
     counted?;
-    caller.require(scope)?;
-    Ok(caller.submitter())
+    Ok((operation.admit(caller)?, caller.expires()))
 }
 
 /// What is known of a request and goes into its response, the log and the metrics.

@@ -9,16 +9,19 @@ use input::{CAPTURE, Record, parse_capture};
 use ledger::notation::Notation;
 use ledger::transaction::State;
 
+use super::access::Debited;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
 use super::received::{Received, Wait};
 use super::submissions::{REPLAYED, stands};
+use super::transactions::require_moves;
 
 /// `POST /v1/transactions/{id}/confirm`
 pub async fn confirm(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
     let capture = capture(&call, &call.api.client.store().notation())?;
+    require_moves(&call, id, Debited::ByIt).await?;
     let decided = call.api.client.confirm(id, &capture).await?;
     answer(&call, decided, wait).await
 }
@@ -26,6 +29,7 @@ pub async fn confirm(call: Call) -> Result<Answer, Problem> {
 /// `POST /v1/transactions/{id}/release`
 pub async fn release(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
+    require_moves(&call, id, Debited::ByIt).await?;
     let decided = call.api.client.release(id).await?;
     answer(&call, decided, wait).await
 }

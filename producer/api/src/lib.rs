@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod access;
 pub mod accounts;
 mod acting;
 pub mod acts;
@@ -11,6 +12,7 @@ pub mod decisions;
 mod dispatch;
 pub mod events;
 mod gate;
+mod grant;
 pub mod holds;
 mod hub;
 mod items;
@@ -30,6 +32,7 @@ pub mod problem;
 pub mod received;
 mod requests;
 pub mod routes;
+mod scope;
 mod server;
 pub mod session_keys;
 mod settlement;

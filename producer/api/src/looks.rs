@@ -12,6 +12,7 @@ use super::Api;
 use super::dispatch::within_limit;
 use super::ledger::{Audit, audited};
 use super::problem::Problem;
+use super::routes;
 use super::tokens::{Caller, Scope};
 
 impl Api {
@@ -26,14 +27,14 @@ impl Api {
     /// filter.
     ///
     /// # Errors
-    /// As an operation that needs the scope `operate`.
+    /// As the operation `listParked`.
     pub async fn parked_transactions(
         self: &Arc<Api>,
         caller: &Caller,
         filter: ParkedFilter,
         limit: u32,
     ) -> Result<Vec<ParkedTransaction>, Problem> {
-        caller.require(Scope::Operate)?;
+        routes::named("listParked").admit(caller)?;
         let api = self.clone();
         let look = async move { Ok(api.client.parked_transactions(&filter, limit).await?) };
         within_limit(self, "parkedTransactions", look).await
@@ -65,7 +66,7 @@ impl Api {
     /// progress.
     ///
     /// # Errors
-    /// As the operation `audit`.
+    /// As the operation `audit`; whoever asks is admitted to it before.
     pub async fn audit(
         &self,
         progress: impl Fn(u64, &str) + Send + Sync,

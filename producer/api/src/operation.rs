@@ -11,13 +11,14 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 
+use super::access::Access;
 use super::acting::REASON;
 use super::answer::Answer;
 use super::call::Call;
 use super::param::{Param, string};
 use super::problem::{Code, Problem};
 use super::received::Received;
-use super::tokens::Scope;
+use super::tokens::{Caller, Scope};
 
 /// What carries an operation out.
 pub type Run = fn(Call) -> Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
@@ -76,6 +77,11 @@ pub struct Operation {
     pub name: &'static str,
     /// What a token needs for it; none for what everybody may see.
     pub scope: Option<Scope>,
+    /// A scope that is enough for what was submitted under the token's own name.
+    pub scope_of_own: Option<Scope>,
+    /// Whether it can be told of some accounts only, so that it is there for tokens that are bound
+    /// to these.
+    pub is_for_bound: bool,
     /// What it does, in a few words.
     pub summary: &'static str,
     /// What else there is to know.
@@ -118,6 +124,8 @@ impl Operation {
             path,
             name,
             scope: None,
+            scope_of_own: None,
+            is_for_bound: false,
             summary: "",
             about: "",
             params: Vec::new(),
@@ -134,6 +142,51 @@ impl Operation {
     pub fn needs(mut self, scope: Scope) -> Operation {
         self.scope = Some(scope);
         self.may(&[Code::Unauthorized])
+    }
+
+    /// Who else may do it, with what was submitted under the token's own name. Its function looks at
+    /// [`Call::access`](super::call::Call).
+    pub fn or_of_own(mut self, scope: Scope) -> Operation {
+        self.scope_of_own = Some(scope);
+        self
+    }
+
+    /// It is there for tokens that are bound to accounts, too: its function looks at
+    /// [`Call::access`](super::call::Call).
+    pub fn of_accounts(mut self) -> Operation {
+        self.is_for_bound = true;
+        self
+    }
+
+    /// What a caller may see and touch in it.
+    ///
+    /// # Errors
+    /// When its token lacks the scope, or is bound to accounts and this is about all of them.
+    pub fn admit(&self, caller: &Caller) -> Result<Access, Problem> {
+        let Some(scope) = self.scope else { return Ok(Access::full()) };
+        let has_scope = caller.may(scope);
+        if !has_scope && !self.scope_of_own.is_some_and(|own| caller.may(own)) {
+            return Err(caller.lacks(scope));
+        }
+        if caller.is_bound() && !self.is_for_bound {
+            let detail = format!(
+                "the token {:?} is bound to accounts, and this is about all of them",
+                caller.name
+            );
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        Ok(caller.access(!has_scope))
+    }
+
+    /// What a token needs for it, in words; nothing for what everybody may see.
+    pub fn needed(&self) -> String {
+        let Some(scope) = self.scope else { return String::new() };
+        let own = self.scope_of_own.map_or_else(String::new, |own| {
+            format!("; `{own}` is enough for what was submitted under the token's own name")
+        });
+        let bound =
+            if self.is_for_bound { "" } else { " Not for tokens that are bound to accounts." };
+        format!("Needs the scope `{scope}`{own}.{bound}")
     }
 
     /// What it does.

@@ -73,8 +73,12 @@ fn section(page: &mut String, operation: &Operation) {
     let Operation { method, path, name, summary, about, .. } = operation;
     put(page, format_args!("<h2 id=\"{name}\">{summary}</h2><pre>{method} {path}</pre>"));
     put(page, format_args!("<p>{about}</p>"));
-    if let Some(scope) = operation.scope {
-        put(page, format_args!("<p>Needs the scope <code>{scope}</code>.</p>"));
+    page.push_str("<p>");
+    // Every second part is between grave accents, and so a word of the API.
+    for (at, part) in operation.needed().split('`').enumerate() {
+        page.push_str(if at % 2 == 1 { "<code>" } else { "" });
+        page.push_str(part);
+        page.push_str(if at % 2 == 1 { "</code>" } else { "" });
     }
     page.push_str("<table>");
     for param in &operation.params {

@@ -25,7 +25,7 @@ pub const AWAY: Duration = Duration::from_secs(5);
 pub enum Code {
     /// The request can't be read.
     Malformed,
-    /// No token, or an unknown one.
+    /// No token, an unknown one, or one that has expired.
     Unauthorized,
     /// The token does not allow it, or another site's page has sent it.
     Forbidden,
@@ -257,6 +257,12 @@ impl Problem {
     /// A field of the body that breaks a rule.
     pub fn field(name: &str, detail: impl Into<String>) -> Problem {
         Flaw { field: Some(name.to_owned()), problem: detail.into() }.into()
+    }
+
+    /// The same, as something that the token does not allow.
+    pub fn forbidden(mut self) -> Problem {
+        self.code = Code::Forbidden;
+        self
     }
 
     /// The same about parameters: the fields that it names are not in a body.

@@ -154,7 +154,7 @@ async fn told(api: &Api, said: Option<&Said>) -> Result<Answer, Error> {
 }
 
 fn by(call: &Call) -> &str {
-    call.submitter.as_deref().unwrap_or(ANYBODY)
+    call.access.submitter().map_or(ANYBODY, |name| name)
 }
 
 /// The reason in a body; none where there is no body.

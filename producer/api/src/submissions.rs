@@ -14,6 +14,7 @@ use ledger::uri;
 use serde_json::Value;
 
 use super::Api;
+use super::access::Access;
 use super::answer::Answer;
 use super::call::Call;
 use super::keys::{Form, Key};
@@ -30,23 +31,20 @@ pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// `POST /v1/transactions`
 pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let wait = call.wait()?;
-    let one = one(&call, call.submitter.as_ref(), &call.api.client.rules())?;
+    let one = one(&call, &call.access, &call.api.client.rules())?;
     single(&call, one, wait).await
 }
 
 /// Reads the transaction of a request. It must have an id of its own or a key, because a caller
 /// whose answer gets lost has to send it again, and without an id that would be paid twice.
-pub fn one(
-    received: &Received,
-    submitter: Option<&Arc<str>>,
-    rules: &Rules,
-) -> Result<Submission, Problem> {
+pub fn one(received: &Received, access: &Access, rules: &Rules) -> Result<Submission, Problem> {
+    let submitter = access.submitter();
     let key = received.key()?.map(|key| Key::new(Form::Single, submitter, key));
     if received.is_array() {
         let problem = "is an array; send arrays to POST /v1/batch".to_owned();
         return Err(Flaw { field: None, problem }.into());
     }
-    let Transfer { id, body } = transfer(received.json()?, rules)?;
+    let Transfer { id, body } = transfer(received.json()?, access, rules)?;
     let id_from_key = id.is_none();
     let id = match (id, &key) {
         (Some(id), None) => id,
@@ -65,11 +63,14 @@ pub fn one(
     Ok(Submission::of(body).with_id(id).with_origin(origin))
 }
 
-/// Reads a transaction.
-pub(super) fn transfer(value: Value, rules: &Rules) -> Result<Transfer, Problem> {
+/// Reads a transaction that the caller may submit.
+pub(super) fn transfer(value: Value, access: &Access, rules: &Rules) -> Result<Transfer, Problem> {
+    let as_legs = value.get("legs").is_some_and(|legs| !legs.is_null());
     let record = Record::from_value(value, TRANSFER)?;
     let defaults = Defaults { currency: None, notation: rules.notation().clone() };
-    Ok(parse_transfer(record, &defaults)?)
+    let transfer = parse_transfer(record, &defaults)?;
+    access.require_debits(transfer.body.legs(), as_legs)?;
+    Ok(transfer)
 }
 
 pub(super) fn without_id() -> Problem {
@@ -86,7 +87,7 @@ async fn single(
     let (id, id_from_key) = (submission.id().to_owned(), submission.has_id_from_key());
     call.api.take(1)?;
     let receipt = call.api.client.submit(submission).await;
-    let receipt = receipt.map_err(|error| refusal(&call.api, &id, id_from_key, error))?;
+    let receipt = receipt.map_err(|error| refusal(call, &id, id_from_key, error))?;
     taken(&call.api, &receipt, wait).await
 }
 
@@ -162,12 +163,20 @@ pub(super) fn status_of(state: Option<State>) -> StatusCode {
 }
 
 /// Why a submission was not taken. Of an id that is made from a key nothing is told that did not
-/// come under that key: it may be somebody else's.
-pub(super) fn refusal(api: &Api, id: &str, id_from_key: bool, error: Error) -> Problem {
+/// come under that key: it may be somebody else's. Who is bound to accounts is told nothing of what
+/// is in the way, which may be about others.
+pub(super) fn refusal(call: &Call, id: &str, id_from_key: bool, error: Error) -> Problem {
     if matches!(error, Error::KeyInUse { .. }) {
-        api.metrics.keys_in_use.inc();
+        call.api.metrics.keys_in_use.inc();
     }
     match error {
+        Error::KeyInUse { id, key, .. } if call.access.is_bound() => {
+            let detail = format!("{id}: exclusiveKey {key:?} is in use by another transaction");
+            Problem::new(Code::KeyInUse, detail)
+        }
+        Error::Conflict { id, .. } if call.access.is_bound() && !id_from_key => {
+            Problem::new(Code::Conflict, format!("{id}: is in use, with other content"))
+        }
         Error::Conflict { differs, .. } if id_from_key && !differs.is_empty() => {
             let detail = format!(
                 "under this Idempotency-Key came {id} with other content; send it as it was, or under \

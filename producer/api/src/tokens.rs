@@ -1,71 +1,32 @@
 //! Who may do what: tokens with scopes, from a file.
 //!
-//! The file has a line for each token: its name, its scopes, and the SHA-256 of the token. Two
-//! tokens may have the same name, while one takes the place of the other: what is kept of a caller
-//! is kept by its name. Promises that the comparison takes as long for a token that is almost right
-//! as for any other. A token is random, so its plain digest tells nothing about it. Fails with a
-//! sentence that names file and line.
+//! The file has a line for each token ([`Grant`]). Two tokens may have the same name, while one takes
+//! the place of the other: what is kept of a caller is kept by its name. Promises that the
+//! comparison takes as long for a token that is almost right as for any other, and that only who has
+//! a token is told that it has expired. A token is random, so its plain digest tells nothing about
+//! it. Fails with a sentence that names file and line.
 
-use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
+use bson::DateTime;
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use ledger::hex::hex;
+use ledger::json;
 use ledger::remedy::Remedy;
-use ledger::transaction::check_name;
-use sha2::{Digest, Sha256};
-use strum::{EnumCount, VariantArray};
 use subtle::ConstantTimeEq;
 
+use super::access::Access;
+use super::grant::digest;
+pub use super::grant::{Grant, moment, prefix};
 use super::problem::{Code, Problem};
+pub use super::scope::Scope;
 
-/// How many random bytes a token has.
-const BYTES: usize = 32;
 /// The most tokens of one name: the one that goes, and the one that comes.
 const OF_ONE_NAME_MAX: usize = 2;
-/// What a token begins with, so that a scanner of sources can find one.
-const PREFIX: &str = "tandem_";
-
-/// What a token may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
-pub enum Scope {
-    /// Reading.
-    Read,
-    /// Submitting transactions.
-    Submit,
-    /// Everything that an operator does: accounts, canceling, reversing, dead letters, audits.
-    Operate,
-}
-
-impl Scope {
-    /// All of them.
-    pub const ALL: [Scope; Scope::COUNT] =
-        *Scope::VARIANTS.first_chunk().expect("as many as are counted");
-
-    /// Its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scope::Read => "read",
-            Scope::Submit => "submit",
-            Scope::Operate => "operate",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
@@ -77,19 +38,30 @@ pub struct Caller {
     submitter: Option<Arc<str>>,
     scopes: Vec<Scope>,
     digest: [u8; 32],
-    /// Shared by the tokens of one name.
+    expires: Option<DateTime>,
+    /// How the names of the accounts begin that it is bound to; all accounts, if there is none.
+    accounts: Arc<[String]>,
+    /// Shared by the tokens of one name with the same rate.
     rate: Option<(NonZeroU32, Arc<Limiter>)>,
 }
 
 impl Caller {
-    fn new(name: &str, scopes: Vec<Scope>, digest: [u8; 32], rate: Option<NonZeroU32>) -> Caller {
+    fn new(grant: Grant, digest: [u8; 32], rate: Option<NonZeroU32>) -> Caller {
         let limiter = |rate| {
             let quota = Quota::per_second(rate);
             let limiter = RateLimiter::direct(quota);
             (rate, Arc::new(limiter.with_middleware::<StateInformationMiddleware>()))
         };
-        let (name, submitter) = (name.to_owned(), Some(name.into()));
-        Caller { name, submitter, scopes, digest, rate: rate.map(limiter) }
+        let rate = grant.rate.map_or(rate, NonZeroU32::new);
+        Caller {
+            submitter: Some(grant.name.as_str().into()),
+            name: grant.name,
+            scopes: grant.scopes,
+            digest,
+            expires: grant.expires,
+            accounts: grant.accounts.into(),
+            rate: rate.map(limiter),
+        }
     }
 
     /// The name that is stored with what it submits, and to which its idempotency keys belong.
@@ -100,6 +72,26 @@ impl Caller {
     /// Whether its scopes have this one.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
+    }
+
+    /// Whether it is bound to some accounts.
+    pub fn is_bound(&self) -> bool {
+        !self.accounts.is_empty()
+    }
+
+    /// What it may see and touch; with `only_own` only what was submitted under its name.
+    pub fn access(&self, only_own: bool) -> Access {
+        let makes_money = self.may(Scope::Operate);
+        Access::new(self.submitter(), only_own, makes_money, self.accounts.clone())
+    }
+
+    /// From when on its token is refused.
+    pub fn expires(&self) -> Option<DateTime> {
+        self.expires
+    }
+
+    fn has_expired(&self, now: DateTime) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
     }
 
     /// The digest of its token, by which a session names it.
@@ -114,11 +106,13 @@ impl Caller {
 
     /// Refuses what its scopes do not have.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
-        if self.may(scope) {
-            return Ok(());
-        }
+        if self.may(scope) { Ok(()) } else { Err(self.lacks(scope)) }
+    }
+
+    /// That its scopes do not have this one.
+    pub fn lacks(&self, scope: Scope) -> Problem {
         let problem = format!("the token {:?} lacks the scope {scope}", self.name);
-        Err(Problem::new(Code::Forbidden, problem))
+        Problem::new(Code::Forbidden, problem)
     }
 
     /// How many requests it may send a second, if there is a limit.
@@ -153,7 +147,7 @@ pub enum Tokens {
 impl Tokens {
     /// Without tokens: whoever can connect may do everything.
     pub fn everybody(rate: Option<NonZeroU32>) -> Tokens {
-        let anybody = Caller::new("anybody", Scope::ALL.to_vec(), [0; 32], rate);
+        let anybody = Caller::new(Grant::new("anybody", &Scope::ALL), [0; 32], rate);
         Tokens::Everybody(Arc::new(Caller { submitter: None, ..anybody }))
     }
 
@@ -171,7 +165,8 @@ impl Tokens {
     pub fn parse(text: &str, rate: Option<NonZeroU32>) -> Result<Tokens, String> {
         let mut callers: Vec<Arc<Caller>> = Vec::new();
         for (number, line) in entries(text) {
-            let mut caller = read(line, rate).map_err(|problem| format!("{number}: {problem}"))?;
+            let read = Grant::read(line).map_err(|problem| format!("{number}: {problem}"))?;
+            let mut caller = Caller::new(read.0, read.1, rate);
             if callers.iter().any(|earlier| earlier.is(&caller)) {
                 return Err(format!("{number}: this token stands in an earlier line, too"));
             }
@@ -183,7 +178,7 @@ impl Tokens {
                      any more"
                 ));
             }
-            if let Some(earlier) = same.first() {
+            if let Some(earlier) = same.first().filter(|earlier| earlier.rate() == caller.rate()) {
                 caller.rate.clone_from(&earlier.rate);
             }
             callers.push(Arc::new(caller));
@@ -195,7 +190,14 @@ impl Tokens {
     }
 
     /// Who sends this, by the header `Authorization`.
-    pub fn caller(&self, authorization: Option<&[u8]>) -> Result<&Arc<Caller>, Problem> {
+    ///
+    /// # Errors
+    /// When the token is missing, not known, or has expired.
+    pub fn caller(
+        &self,
+        authorization: Option<&[u8]>,
+        now: DateTime,
+    ) -> Result<&Arc<Caller>, Problem> {
         let callers = match self {
             Tokens::Everybody(anybody) => return Ok(anybody),
             Tokens::Known(callers) => callers,
@@ -206,7 +208,7 @@ impl Tokens {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => token,
             _ => return Err(refuse("the header Authorization is not: Bearer TOKEN")),
         };
-        let digest: [u8; 32] = Sha256::digest(token.trim_ascii()).into();
+        let digest = digest(token.trim_ascii());
         // Looks at all of them, so that the time does not tell which one is near.
         let mut found = None;
         for caller in callers {
@@ -214,16 +216,20 @@ impl Tokens {
                 found = Some(caller);
             }
         }
-        found.ok_or_else(|| refuse("the token is not known"))
+        let caller = found.ok_or_else(|| refuse("the token is not known"))?;
+        match caller.expires.filter(|_| caller.has_expired(now)) {
+            Some(at) => Err(refuse(&format!("the token expired at {}", json::timestamp(at)))),
+            None => Ok(caller),
+        }
     }
-}
 
-impl Tokens {
-    /// Who had this token earlier, if it is good today; with the scopes of today.
-    pub fn again(&self, digest: &[u8; 32]) -> Option<&Arc<Caller>> {
+    /// Who had this token earlier, if it is good now; with the scopes of now.
+    pub fn again(&self, digest: &[u8; 32], now: DateTime) -> Option<&Arc<Caller>> {
         match self {
             Tokens::Everybody(anybody) => Some(anybody),
-            Tokens::Known(callers) => callers.iter().find(|caller| caller.digest == *digest),
+            Tokens::Known(callers) => {
+                callers.iter().find(|it| it.digest == *digest && !it.has_expired(now))
+            }
         }
     }
 }
@@ -234,31 +240,6 @@ pub(super) fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-fn read(line: &str, rate: Option<NonZeroU32>) -> Result<Caller, String> {
-    let parts: Vec<&str> = line.split_whitespace().collect();
-    let [name, scopes, digest] = parts[..] else {
-        return Err("is not: NAME SCOPES SHA256".to_owned());
-    };
-    check_name("the name", name).map_err(|error| error.to_string())?;
-    let scope = |name: &str| {
-        Scope::parse(name).ok_or_else(|| format!("{name:?} is not read, submit or operate"))
-    };
-    let scopes = scopes.split(',').map(scope).collect::<Result<_, _>>()?;
-    let byte = |at: usize| u8::from_str_radix(digest.get(at..at + 2)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..digest.len()).step_by(2).map(byte).collect();
-    let digest = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    let digest = digest.ok_or("the third word is not a SHA-256 of 64 hexadecimal digits")?;
-    Ok(Caller::new(name, scopes, digest, rate))
-}
-
-/// A new token, and the line of the file for it.
-pub fn make(name: &str, scopes: &[Scope], random: [u8; BYTES]) -> (String, String) {
-    let token = format!("{PREFIX}{}", hex(&random));
-    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-    let line = format!("{name} {} {}", names.join(","), hex(&Sha256::digest(&token)));
-    (token, line)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,11 +248,26 @@ mod tests {
         result.err().map(|problem| problem.code)
     }
 
+    const NOW: DateTime = DateTime::from_millis(1_000);
+
+    fn made(grant: &Grant, byte: u8) -> (String, String) {
+        let (token, line) = grant.make([byte; 32]);
+        (format!("Bearer {token}"), line)
+    }
+
     #[test]
     fn a_token_opens_what_its_scopes_name_and_nothing_else() {
-        let (token, line) = make("ci", &[Scope::Read, Scope::Submit], [7; 32]);
+        for scope in Scope::ALL {
+            let (sent, line) = made(&Grant::new("ci", &[scope]), 7);
+            let tokens = Tokens::parse(&line, None).expect("a good file");
+            let caller = tokens.caller(Some(sent.as_bytes()), NOW).expect("it is known");
+            for other in Scope::ALL {
+                assert_eq!(caller.require(other).is_ok(), other == scope, "{scope} {other}");
+            }
+        }
+        let (token, line) = Grant::new("ci", &[Scope::Read, Scope::Submit]).make([7; 32]);
         let tokens = Tokens::parse(&format!("# ours\n\n{line}\n"), None).expect("a good file");
-        let sent = |text: &str| tokens.caller(Some(text.as_bytes()));
+        let sent = |text: &str| tokens.caller(Some(text.as_bytes()), NOW);
         let caller = sent(&format!("bearer {token}")).expect("it is known");
         assert_eq!(caller.name, "ci");
         assert_eq!(caller.require(Scope::Submit), Ok(()));
@@ -280,23 +276,19 @@ mod tests {
         for wrong in [almost.as_str(), "Bearer ", "Basic abc", "", &token] {
             assert_eq!(code(sent(wrong)), Some(Code::Unauthorized), "{wrong:?}");
         }
-        assert_eq!(code(tokens.caller(None)), Some(Code::Unauthorized));
+        assert_eq!(code(tokens.caller(None, NOW)), Some(Code::Unauthorized));
     }
 
     #[test]
     fn a_bad_line_is_named() {
-        let (_, line) = make("ci", &[Scope::Read], [7; 32]);
+        let (_, line) = made(&Grant::new("ci", &[Scope::Read]), 7);
         let twice = format!("{line}\n{line}");
-        let third = [7, 8, 9].map(|byte| make("ci", &[Scope::Read], [byte; 32]).1).join("\n");
-        let long = format!("{} read 00", "x".repeat(201));
+        let third = [7, 8, 9].map(|byte| made(&Grant::new("ci", &[Scope::Read]), byte).1);
         for (text, expected) in [
             ("", "no token"),
-            ("ci read", "1: is not"),
-            ("ci write 00", "1: \"write\" is not"),
-            ("ci read 00", "1: the third word"),
+            ("# ours\nci write 00", "2: the scopes: \"write\" is not"),
             (&twice, "2: this token stands in an earlier line, too"),
-            (&third, "3: a third token of the name \"ci\""),
-            (&long, "1: the name: is longer than 200 bytes"),
+            (&third.join("\n"), "3: a third token of the name \"ci\""),
         ] {
             let problem = Tokens::parse(text, None).err().expect(text);
             assert!(problem.contains(expected), "{problem}");
@@ -304,25 +296,50 @@ mod tests {
     }
 
     #[test]
+    fn an_expired_token_is_refused_and_only_who_has_it_is_told() {
+        let grant = Grant { expires: Some(NOW), ..Grant::new("ci", &[Scope::Read]) };
+        let (sent, line) = made(&grant, 7);
+        let tokens = Tokens::parse(&line, None).expect("a good file");
+        let before = DateTime::from_millis(999);
+        let caller = tokens.caller(Some(sent.as_bytes()), before).expect("it is good until then");
+        assert!(tokens.again(&caller.digest(), before).is_some());
+        assert!(tokens.again(&caller.digest(), NOW).is_none(), "its sessions end with it");
+        let told = |sent: &str| tokens.caller(Some(sent.as_bytes()), NOW).err().expect("refused");
+        let (own, other) = (told(&sent), told(&format!("{sent}0")));
+        assert_eq!((own.code, other.code), (Code::Unauthorized, Code::Unauthorized));
+        assert_eq!(own.detail, "the token expired at 1970-01-01T00:00:01Z");
+        assert_eq!(other.detail, "the token is not known");
+    }
+
+    #[test]
     fn two_tokens_of_one_name_are_the_same_caller_with_one_rate() {
-        let made = [7, 8].map(|byte| make("ci", &[Scope::Submit], [byte; 32]));
+        let made = [7, 8].map(|byte| made(&Grant::new("ci", &[Scope::Submit]), byte));
         let file = made.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
         let tokens = Tokens::parse(&file, NonZeroU32::new(2)).expect("two are allowed");
-        for (token, _) in &made {
-            let caller = tokens.caller(Some(format!("Bearer {token}").as_bytes())).expect("known");
+        for (sent, _) in &made {
+            let caller = tokens.caller(Some(sent.as_bytes()), NOW).expect("known");
             assert_eq!(caller.submitter().as_deref(), Some("ci"));
             assert!(caller.count().is_ok());
         }
-        let authorization = format!("Bearer {}", made[0].0);
-        let caller = tokens.caller(Some(authorization.as_bytes())).expect("known");
+        let caller = tokens.caller(Some(made[0].0.as_bytes()), NOW).expect("known");
         assert_eq!(code(caller.count()), Some(Code::RateLimited), "the third within a second");
-        assert_eq!(Tokens::everybody(None).caller(None).expect("anybody").submitter(), None);
+        assert_eq!(Tokens::everybody(None).caller(None, NOW).expect("anybody").submitter(), None);
+    }
+
+    #[test]
+    fn a_token_with_a_rate_of_its_own_has_that_in_place_of_the_servers() {
+        for (own, expected) in [(None, Some(2)), (Some(50), Some(50)), (Some(0), None)] {
+            let (sent, line) = made(&Grant { rate: own, ..Grant::new("ci", &[Scope::Read]) }, 7);
+            let tokens = Tokens::parse(&line, NonZeroU32::new(2)).expect("a good file");
+            let caller = tokens.caller(Some(sent.as_bytes()), NOW).expect("known");
+            assert_eq!(caller.rate().map(NonZeroU32::get), expected);
+        }
     }
 
     #[test]
     fn a_request_beyond_the_rate_is_told_when_to_come_again() {
         let tokens = Tokens::everybody(NonZeroU32::new(2));
-        let caller = tokens.caller(None).expect("anybody");
+        let caller = tokens.caller(None, NOW).expect("anybody");
         assert_eq!(caller.rate().map(NonZeroU32::get), Some(2));
         assert!(matches!(caller.count(), Ok(Some(1))));
         assert!(caller.count().is_ok());

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::access::Debited;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::{Code, Problem};
@@ -33,12 +34,19 @@ pub struct Transactions {
 /// `GET /v1/transactions/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
+    let find = async || {
+        let found = call.api.client.transaction(id).await?;
+        Ok::<_, Problem>(found.filter(|found| call.access.sees(found)))
+    };
     if let Some(Wait { limit, .. }) = wait.filter(|wait| !wait.limit.is_zero()) {
+        // How long it takes must not tell of a transaction that the caller may not see.
+        if call.access.is_limited() {
+            shown(id, find().await?.as_ref())?;
+        }
         // Whatever it says, what is stored says it, too, and a server that is away is told below.
         drop(tokio::time::timeout(limit, call.api.client.outcome(id)).await);
     }
-    let found = call.api.client.transaction(id).await?;
-    Ok(applied(shown(id, found.as_ref())?, wait))
+    Ok(applied(shown(id, find().await?.as_ref())?, wait))
 }
 
 fn shown(id: &str, found: Option<&Document>) -> Result<Answer, Problem> {
@@ -50,6 +58,16 @@ fn shown(id: &str, found: Option<&Document>) -> Result<Answer, Problem> {
 /// `GET /v1/transactions`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
     let filter = filter(&call)?;
+    if call.access.is_bound() {
+        let Some(account) = &filter.account else {
+            let problem = "is missing; the token is bound to accounts, so name one of them";
+            return Err(Problem::invalid("account", problem).forbidden());
+        };
+        if !call.access.has(account) {
+            let none = Transactions { items: Vec::new(), next: None };
+            return Ok(Answer::json(StatusCode::OK, &none));
+        }
+    }
     let page = call.api.client.transactions(&filter, call.limit()?, call.text("cursor")).await;
     let page = page.map_err(|error| Problem::from(error).of_parameters())?;
     let items = page.items.iter().map(Transaction::of).collect();
@@ -76,9 +94,24 @@ fn states(text: Option<&str>) -> Result<Vec<State>, Problem> {
     text.split(',').map(state).collect()
 }
 
+/// Refuses to act on a transaction that the caller may not see, or whose money is not its own. What
+/// is looked at never changes, so it stands for the write that follows.
+pub async fn require_moves(call: &Call, id: &str, debited: Debited) -> Result<(), Problem> {
+    if !call.access.is_limited() {
+        return Ok(());
+    }
+    let found = call.api.client.transaction(id).await?;
+    call.access.require_moves(id, found.as_ref(), debited).map(drop)
+}
+
 /// `POST /v1/transactions/{id}/cancel`
 pub async fn cancel(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
+    if call.access.is_limited() {
+        let found = call.api.client.transaction(id).await?;
+        let found = call.access.require_moves(id, found.as_ref(), Debited::ByIt)?;
+        call.access.require_cancels(id, found)?;
+    }
     let Canceled { standing, unpublished } = call.api.client.cancel(id).await?;
     call.api.note_unpublished(unpublished.as_ref());
     let state = standing.state.unwrap_or(State::Canceling);
@@ -99,6 +132,7 @@ pub struct Reschedule {
 pub async fn reschedule(call: Call) -> Result<Answer, Problem> {
     let id = call.name()?;
     let not_before = moment_of(&call.json()?)?;
+    require_moves(&call, id, Debited::ByIt).await?;
     call.api.client.reschedule(id, not_before).await?;
     let found = call.api.client.transaction(id).await.map_err(Error::after_a_write)?;
     shown(id, found.as_ref())
@@ -124,8 +158,9 @@ fn moment_of(body: &Value) -> Result<SystemTime, Problem> {
 /// `POST /v1/transactions/{id}/reverse`
 pub async fn reverse(call: Call) -> Result<Answer, Problem> {
     let (id, wait) = (call.name()?, call.wait()?);
+    require_moves(&call, id, Debited::ByItsReversal).await?;
     call.api.take(1)?;
-    let origin = Origin::of(call.submitter.as_ref());
+    let origin = Origin::of(call.access.submitter());
     let receipt = call.api.client.reverse_from(id, origin).await?;
     taken(&call.api, &receipt, wait).await
 }

@@ -136,7 +136,7 @@ pub enum Command {
     Serve(serve::ServeArgs),
     /// Make a token for a caller of the HTTP API, and print its line for the file of tokens
     #[cfg(feature = "serve")]
-    #[command(after_help = "Example:\n  producer token shop --scope read,submit >>tokens")]
+    #[command(after_help = serve::TOKEN_HELP)]
     Token(serve::TokenArgs),
     /// Show who did what, why, and what became of it
     #[command(after_help = acts::HELP)]

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::tokens::{Scope, make};
+use api::tokens::{Grant, Scope, moment, prefix};
 use api::{Api, Settings};
+use bson::DateTime;
 use clap::{Args, ValueEnum};
 use observe::pages;
 use tokio::net::TcpListener;
@@ -26,8 +27,8 @@ reads its files again on SIGHUP.
 
 Examples:
   producer serve
-  producer token shop --scope read,submit >>tokens    prints the token itself on standard error
-  producer token ops --scope operate --token-file ops.token >>tokens
+  producer token shop --scope submit >>tokens    prints the token itself on standard error
+  producer token ops --scope read,operate --token-file ops.token >>tokens
   producer serve --listen 0.0.0.0:8080 --tokens tokens";
 
 /// How to serve.
@@ -39,14 +40,15 @@ pub struct ServeArgs {
     /// Address of /metrics, /healthz and /readyz, which need no token there; `off` for none
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9470")]
     http: String,
-    /// The file of the tokens, a line for each: NAME SCOPES SHA256
+    /// The file of the tokens, a line for each: NAME SCOPES SHA256, and then `expires=MOMENT`,
+    /// `rate=NUMBER` and `accounts=PREFIX` as needed
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
     tokens: Option<PathBuf>,
     /// The file of the keys that sign-ins of the console are sealed with, the newest first, the same
     /// for all servers; without it a sign-in counts at this server only, and ends with it
     #[arg(long, env = "TANDEM_SESSION_KEYS", value_name = "FILE")]
     session_keys: Option<PathBuf>,
-    /// The most requests a second of one token; 0 is unlimited
+    /// The most requests a second of one token that has no rate of its own; 0 is unlimited
     #[arg(long, env = "TANDEM_RATE", default_value_t = 0)]
     rate: u32,
     /// The most connections; further ones wait
@@ -71,6 +73,15 @@ pub struct ServeArgs {
     read_limit: u16,
 }
 
+pub(crate) const TOKEN_HELP: &str = "\
+No scope has another one in it: list all that the token may be used for. A token that is bound to
+accounts by --accounts debits and creates no other ones, and reads these and what touches them.
+
+Examples:
+  producer token shop --scope submit >>tokens
+  producer token till --scope submit,hold,read --accounts till/ --rate 20 >>tokens
+  producer token auditor --scope read --expires 2027-01-01T00:00:00Z >>tokens";
+
 /// Which token to make.
 #[derive(Args, Clone, Debug)]
 pub struct TokenArgs {
@@ -79,6 +90,15 @@ pub struct TokenArgs {
     /// What it may be used for
     #[arg(long, value_enum, ignore_case = true, value_delimiter = ',', required = true)]
     scope: Vec<ScopeFlag>,
+    /// Refuse it from this moment on, which is in UTC, like 2027-01-01T00:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    expires: Option<String>,
+    /// The most requests a second, in place of the server's --rate; 0 is unlimited
+    #[arg(long)]
+    rate: Option<u32>,
+    /// Only for accounts whose names begin with this; may be given several times
+    #[arg(long, value_name = "PREFIX")]
+    accounts: Vec<String>,
     /// Write the token itself to this new file, which only its owner can read, and not to standard
     /// error, which may be a log
     #[arg(long, value_name = "FILE")]
@@ -90,9 +110,15 @@ pub struct TokenArgs {
 enum ScopeFlag {
     /// Reading.
     Read,
-    /// Submitting transactions.
+    /// Submitting transactions; and reading and canceling what was submitted under its name.
     Submit,
-    /// Everything that an operator does: accounts, canceling, reversing, dead letters, audits.
+    /// Confirming and releasing holds.
+    Hold,
+    /// Taking applied transactions back.
+    Reverse,
+    /// Creating accounts without money on them; freezing, unfreezing and closing accounts.
+    Accounts,
+    /// What an operator does: canceling, rescheduling, dead letters, parked transactions, audits.
     Operate,
 }
 
@@ -101,6 +127,9 @@ impl From<ScopeFlag> for Scope {
         match flag {
             ScopeFlag::Read => Scope::Read,
             ScopeFlag::Submit => Scope::Submit,
+            ScopeFlag::Hold => Scope::Hold,
+            ScopeFlag::Reverse => Scope::Reverse,
+            ScopeFlag::Accounts => Scope::Accounts,
             ScopeFlag::Operate => Scope::Operate,
         }
     }
@@ -158,26 +187,39 @@ pub async fn serve(
     Ok(Exit::Ok)
 }
 
+impl TokenArgs {
+    /// What the token may do.
+    fn grant(&self, now: DateTime) -> Result<Grant, String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+        if self.name.is_empty() || !self.name.chars().all(is_plain) {
+            return Err(format!("{:?} is no name: use letters, digits and -_.@", self.name));
+        }
+        let expires = self.expires.as_deref().map(moment).transpose()?;
+        if let Some(past) = expires.filter(|expires| *expires <= now) {
+            let past = ledger::json::timestamp(past);
+            return Err(format!("expires: {past} has passed; choose a moment that is to come"));
+        }
+        let scopes: Vec<Scope> = self.scope.iter().copied().map(Scope::from).collect();
+        let accounts = self.accounts.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
+        Ok(Grant { expires, rate: self.rate, accounts, ..Grant::new(&self.name, &scopes) })
+    }
+}
+
 /// Prints a line for the file of tokens; the token itself goes to standard error.
 ///
 /// # Errors
-/// When the name can't stand in the file.
+/// When something of it can't stand in the file, or the token would have expired already.
 pub fn token(
     context: &Context,
     args: &TokenArgs,
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-    if args.name.is_empty() || !args.name.chars().all(is_plain) {
-        let problem = format!("{:?} is no name: use letters, digits and -_.@", args.name);
-        return Err(Error::BadInput(problem));
-    }
+    let grant = args.grant(DateTime::now()).map_err(Error::BadInput)?;
     let (one, other) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
     let mut random = [0; 32];
     random[..16].copy_from_slice(one.as_bytes());
     random[16..].copy_from_slice(other.as_bytes());
-    let scopes: Vec<Scope> = args.scope.iter().copied().map(Scope::from).collect();
-    let (token, line) = make(&args.name, &scopes, random);
+    let (token, line) = grant.make(random);
     // First: a line whose token nobody has is of no use.
     if let Some(path) = &args.token_file {
         keep(path, &token)
@@ -196,4 +238,26 @@ fn keep(path: &Path, secret: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     writeln!(file, "{secret}")?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_has_expired_already_is_not_made() {
+        let args = |expires: &str| TokenArgs {
+            name: "shop".to_owned(),
+            scope: vec![ScopeFlag::Submit],
+            expires: Some(expires.to_owned()),
+            rate: None,
+            accounts: Vec::new(),
+            token_file: None,
+        };
+        let now = DateTime::parse_rfc3339_str("2027-01-01T00:00:00Z").expect("a moment");
+        let refused = |expires: &str| args(expires).grant(now).expect_err("no token");
+        assert!(refused("2027-01-01T00:00:00Z").contains("has passed"));
+        assert!(refused("tomorrow").starts_with("expires: \"tomorrow\" is not a moment"));
+        assert!(args("2027-01-01T00:00:01Z").grant(now).is_ok());
+    }
 }

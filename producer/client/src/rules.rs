@@ -72,6 +72,11 @@ impl Rules {
         (self.accounts, self.transactions) == (IdKind::default(), IdKind::default())
     }
 
+    /// Whether the ids of accounts are texts.
+    pub(crate) fn has_texts_of_accounts(&self) -> bool {
+        self.accounts == IdKind::Text
+    }
+
     /// The id of a transaction that is made from this text.
     ///
     /// # Errors

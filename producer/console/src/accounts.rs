@@ -83,8 +83,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
                 ("Floor", one["floor"].as_str().map_or(html! { "none" }, amount)), ("Opened with", amount(text(&one, "openingBalance"))),
             ] { div.figure { span { (name) } b { (amount) } } }
         }
-        @if one["floorChange"].is_object() { p { (floor::changed(&one["floorChange"], amount)) } }
-        (buttons(visit, id, allowed))
+        (buttons(visit, id, &one, acts))
         section {
             h2 { "In flight and on hold" }
             @if marks.is_empty() { p { "Nothing." } }

@@ -1,10 +1,14 @@
 //! What an operator can do: in words, as the operation of the API that does it, and as buttons.
 //! Pure.
 
+use std::collections::BTreeMap;
+
+use api::routes;
 use maud::{Markup, html};
+use serde_json::Value;
 use strum::{EnumCount, VariantArray};
 
-use super::html::link;
+use super::html::{link, text};
 use super::visit::Visit;
 
 /// What an operator can do.
@@ -88,6 +92,23 @@ impl Act {
 
     pub fn parse(name: &str) -> Option<Act> {
         Act::ALL.into_iter().find(|act| act.name() == name)
+    }
+
+    /// Why the visitor may not do it with what is shown, if so.
+    fn lacking(self, visit: &Visit, shown: &Value) -> Option<String> {
+        let operation = routes::named(self.operation());
+        let own = Some(text(shown, "submittedBy")).filter(|by| !by.is_empty());
+        // Who may only submit cancels what it has submitted, unless that is a hold.
+        let is_own = own == visit.caller.submitter().as_deref() && shown["hold"] != true;
+        match operation.scope.filter(|scope| !visit.caller.may(*scope)) {
+            Some(scope) if !(is_own && visit.may(self.operation())) => {
+                Some(format!("needs a token that has the scope {scope}"))
+            }
+            Some(_) | None if !visit.may(self.operation()) => {
+                Some("is not for a token that is bound to accounts".to_owned())
+            }
+            Some(_) | None => None,
+        }
     }
 
     pub fn told(self) -> Wording {
@@ -211,18 +232,24 @@ impl Act {
     }
 }
 
-/// Links to the confirmations of these acts; for a visitor who may not act, why there are none.
-pub fn buttons(visit: &Visit, id: &str, acts: &[Act]) -> Markup {
+/// Links to the confirmations of those acts that the visitor may do with what is shown; of the others,
+/// why there are none.
+pub fn buttons(visit: &Visit, id: &str, shown: &Value, acts: &[Act]) -> Markup {
+    let (mut may, mut lacking) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
+    for act in acts {
+        match act.lacking(visit, shown) {
+            None => may.push(act),
+            Some(why) => lacking.entry(why).or_default().push(act.verb()),
+        }
+    }
     html! {
-        @if acts.is_empty() {}
-        @else if visit.operates() {
+        @if !may.is_empty() {
             p.acts {
-                @for act in acts {
+                @for act in may {
                     a.button href=(link("/console/confirm", &[("act", act.name()), ("id", id)])) { (act.told().verb) }
                 }
             }
-        } @else {
-            p.note { "To act, sign in with a token that has the scope operate." }
         }
+        @for (why, verbs) in &lacking { p.note { (verbs.join(", ")) ": this " (why) "." } }
     }
 }

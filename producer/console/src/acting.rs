@@ -19,8 +19,8 @@ use super::{audit, fields, floor, html as answer_with, moment};
 
 /// `GET /console/confirm`: asks before anything is done.
 pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
-    visit.caller.require(Scope::Operate)?;
     let act = named(visit.param("act").unwrap_or_default())?;
+    visit.require(act.operation())?;
     let id = visit.param("id").unwrap_or_default();
     let told = act.told();
     let shown = match act {
@@ -81,10 +81,10 @@ fn facts(shown: &Value) -> Markup {
 
 /// `POST /console/act`
 pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
-    visit.caller.require(Scope::Operate)?;
     let fields = fields(form);
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
     let (act, id, reason) = (named(field("act"))?, field("id"), field("reason"));
+    visit.require(act.operation())?;
     if reason.is_empty() {
         return Err(Problem::new(
             Code::Invalid,

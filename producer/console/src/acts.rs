@@ -50,7 +50,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
 
 /// The newest acts on an account or a transaction; `kind` is the parameter that names it.
 pub async fn section(visit: &Visit, kind: &'static str, id: &str) -> Markup {
-    let content = match visit.operates() {
+    let content = match visit.may("listActs") {
         false => {
             html! { p.note { "To see who did what, sign in with a token that has the scope operate." } }
         }

@@ -82,7 +82,7 @@ pub fn page(visit: &Visit) -> Result<Markup, Problem> {
     let running = job.as_ref().is_some_and(|job| job.ended.is_none());
     let content = html! {
         p { "An audit reads every account and every transaction and checks every rule of the ledger as of one moment." }
-        @if !running { (buttons(visit, "ledger", &[Act::Audit])) }
+        @if !running { (buttons(visit, "ledger", &Value::Null, &[Act::Audit])) }
         section #audit data-again=[running.then_some("1000")] aria-live="polite" {
             @match &job {
                 None => p { "No audit was started here since this server began." },

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Answer, Code, Problem, Scope};
+use api::{Answer, Code, Problem};
 use bson::{Bson, DateTime};
 use ledger::limits::echo;
 use ledger::transaction::format_nanos;
@@ -181,8 +181,8 @@ fn rfc3339(ms: i64) -> String {
 
 /// `GET /console/bulk`: what it would be about.
 pub async fn preview(visit: &Visit) -> Result<Markup, Problem> {
-    visit.caller.require(Scope::Operate)?;
     let target = Target::of(|name| visit.param(name).map(str::to_owned))?;
+    visit.require(target.act.operation())?;
     let found = target.find(visit, None).await?;
     let content = match found.items.iter().map(|item| item.at).max() {
         None => {
@@ -240,10 +240,10 @@ fn samples(found: &Matching) -> Markup {
 
 /// `POST /console/bulk`: starts the job.
 pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
-    visit.caller.require(Scope::Operate)?;
     let fields = fields(form);
     let field = |name: &str| fields.get(name).filter(|value| !value.is_empty()).cloned();
     let target = Target::of(field)?;
+    visit.require(target.act.operation())?;
     let number = |name: &str| field(name).and_then(|text| text.parse::<i64>().ok());
     let (Some(until), Some(count)) = (number("until"), number("count")) else {
         return Err(Problem::new(

@@ -1,16 +1,18 @@
 //! A bulk job: one act on many items, one job at a time, in this process.
 //!
 //! Promises that each item goes through the API's own operation, with the scopes that the token has
-//! at that moment, and is noted as an act of its own, with the job's reason; that a pause takes effect after a few items; and that a server that is away
-//! pauses the job, so that what is left is not lost as failed. A job may be started again: what is
-//! done already counts as gone. A restarted server knows nothing of an earlier job, and the page
-//! says so. A job whose task breaks down is shown as broken.
+//! at that moment, and is noted as an act of its own, with the job's reason; that a pause takes
+//! effect after a few items; and that a server that is away pauses the job, so that what is left is
+//! not lost as failed. A job may be started again: what is done already counts as gone. A restarted
+//! server knows nothing of an earlier job, and the page says so. A job whose task breaks down is
+//! shown as broken.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use api::{Answer, Api, Caller, Code, Person, Problem, Scope};
+use api::{Answer, Api, Caller, Code, Person, Problem};
+use bson::DateTime;
 use futures_util::{StreamExt, stream};
 use maud::{Markup, html};
 use mongo::ActSubject;
@@ -237,8 +239,10 @@ async fn one(
     (by, person): &(Arc<Caller>, Person),
     id: String,
 ) -> (String, Result<(), Problem>) {
-    let gone = || Problem::new(Code::Unauthorized, "the token of whoever started it is gone");
-    let caller = api.tokens().again(&by.digest()).cloned();
+    let gone = || {
+        Problem::new(Code::Unauthorized, "the token of whoever started it is gone, or has expired")
+    };
+    let caller = api.tokens().again(&by.digest(), DateTime::now()).cloned();
     let done = match caller {
         None => Err(gone()),
         Some(caller) => ask(api, (&caller, person), act.operation(), &id, &[]).await.map(drop),
@@ -248,7 +252,7 @@ async fn one(
 
 /// `POST /console/job`: pauses, goes on with or stops the job.
 pub async fn steer(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
-    visit.caller.require(Scope::Operate)?;
+    visit.require("listParked")?;
     let fields = fields(form);
     let wish = match fields.get("do").map(String::as_str) {
         Some("pause") => Wish::Pause,
@@ -301,7 +305,7 @@ fn log(job: &Job, who: &Caller, request: &str, event: &str) {
 
 /// `GET /console/job`
 pub fn page(visit: &Visit) -> Result<Markup, Problem> {
-    visit.caller.require(Scope::Operate)?;
+    visit.require("listParked")?;
     let job = visit.console.jobs.last();
     let again = job.as_ref().is_some_and(Job::is_alive).then_some("1000");
     let content = html! {

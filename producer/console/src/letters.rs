@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Problem, Scope};
+use api::Problem;
 use maud::{Markup, html};
 use mongo::{ParkedFilter, ParkedTransaction};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::visit::Visit;
 
 /// `GET /console/letters`
 pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
-    visit.caller.require(Scope::Operate)?;
+    visit.require("listDeadLetters")?;
     let mut asked = visit.params(&["reason"]);
     asked.push(("limit", "100"));
     let letters = visit.ask("listDeadLetters", "", &asked).await;
@@ -138,7 +138,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         p { span.id { (text(letter, "id")) } " since " (moment(text(letter, "diedAt"))) }
         p.problem { b { (text(letter, "reason")) } " – " (text(letter, "detail")) }
         @if let Some(problem) = seen["problem"].as_str() { p.problem { "It can't be replayed: " (problem) } }
-        (buttons(visit, id, &[Act::Replay, Act::Discard]))
+        (buttons(visit, id, &seen, &[Act::Replay, Act::Discard]))
         section {
             h2 { "Its transactions" }
             (table("Its transactions", &["Id", "Is", "Problem"], html! {

@@ -3,8 +3,8 @@
 //! A browser can't send a token with a click. So the token is sent once, in a form, and the browser
 //! gets a cookie that names the token by its digest, and the moment. It is sealed: nobody else can
 //! read it or make one, and all servers that have the same keys open it. Promises that no script
-//! reads it and no other site's page sends it; that a session ends after twelve hours, with its
-//! token, or with the key; and that no server keeps anything. Signing out makes the browser forget
+//! reads it and no other site's page sends it; that a session ends after twelve hours, when its token
+//! expires or is gone, or with the key; and that no server keeps anything. Signing out makes the browser forget
 //! the cookie: who has copied it before has the session until then.
 
 use std::sync::Arc;
@@ -64,19 +64,19 @@ pub fn caller(
     now: DateTime,
 ) -> Option<Arc<Caller>> {
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    if let Ok(caller) = tokens.caller(authorization) {
+    if let Ok(caller) = tokens.caller(authorization, now) {
         return Some(caller.clone());
     }
     // The scopes are those that the token has today, and a token that is gone takes its sessions
     // with it.
-    tokens.again(&Session::of(headers, keys, now)?.token).cloned()
+    tokens.again(&Session::of(headers, keys, now)?.token, now).cloned()
 }
 
 /// The page that asks for a token.
 pub fn form(status: StatusCode, problem: Option<&str>) -> Answer {
     let content = html! {
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
-        p { "Sign in with a token of this API. Reading needs the scope read, acting needs operate." }
+        p { "Sign in with a token of this API. Reading needs the scope read; pages say what each act needs." }
         form method="post" action="/console/sign-in" {
             label for="token" { "Token" }
             input #token name="token" type="password" autocomplete="current-password" required;
@@ -100,10 +100,14 @@ pub async fn sign_in(api: &Api, parts: Parts, body: Body) -> Answer {
     let token =
         fields.find(|(name, _)| name == "token").map(|(_, token)| token).unwrap_or_default();
     let authorization = format!("Bearer {}", token.trim());
-    let caller = api.tokens().caller(Some(authorization.as_bytes())).cloned();
-    let Ok(caller) = caller else {
-        tracing::warn!(target: "operator", "somebody tried to sign in with an unknown token");
-        return form(StatusCode::UNAUTHORIZED, Some("This token is not known."));
+    let caller = api.tokens().caller(Some(authorization.as_bytes()), DateTime::now()).cloned();
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(problem) => {
+            let why = problem.detail;
+            tracing::warn!(target: "operator", why, "somebody could not sign in");
+            return form(StatusCode::UNAUTHORIZED, Some(&format!("It did not work: {why}.")));
+        }
     };
     tracing::info!(target: "operator", who = caller.name, "signed in");
     let session = Session { token: caller.digest(), begun: DateTime::now() };
@@ -136,10 +140,12 @@ fn with_cookie(keys: &SessionKeys, session: Option<Session>, secure: bool) -> An
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::tokens::{Scope, make};
+    use api::tokens::{Grant, Scope};
 
     const NEW: &str = "a new key that is as long as thirty-two bytes in Base64";
     const OLD: &str = "an old key that is as long as thirty-two bytes in Base64";
+
+    const NOW: DateTime = DateTime::from_millis(1_000);
 
     fn keys(lines: &[&str]) -> SessionKeys {
         SessionKeys::parse(&lines.join("\n")).expect("long enough")
@@ -154,10 +160,11 @@ mod tests {
 
     #[test]
     fn all_servers_with_a_key_of_the_session_know_whose_it_is_and_nobody_else_does() {
-        let (token, line) = make("olivia", &[Scope::Read], [7; 32]);
+        let (token, line) = Grant::new("olivia", &[Scope::Read]).make([7; 32]);
         let tokens = Tokens::parse(&line, None).expect("a good file");
-        let olivia = tokens.caller(Some(format!("Bearer {token}").as_bytes())).expect("known");
-        let begun = DateTime::from_millis(1_000);
+        let olivia = tokens.caller(Some(format!("Bearer {token}").as_bytes()), NOW);
+        let olivia = olivia.expect("known");
+        let begun = NOW;
         let session = Session { token: olivia.digest(), begun };
         let signed_in = headers(&with_cookie(&keys(&[OLD]), Some(session), true));
         let sealed = signed_in[header::COOKIE].to_str().expect("plain");
@@ -172,15 +179,29 @@ mod tests {
         assert_eq!(knows(&[NEW, OLD], Duration::ZERO), olivia, "an old key still opens");
         assert_eq!(knows(&[NEW], Duration::ZERO), None, "a key that is gone ends its sessions");
         assert_eq!(knows(&[OLD], LIVES), None, "it is over");
-        let (_, other) = make("omar", &[Scope::Read], [8; 32]);
+        let (_, other) = Grant::new("omar", &[Scope::Read]).make([8; 32]);
         let without = Tokens::parse(&other, None).expect("a good file");
-        let now = DateTime::from_millis(1_000);
-        assert!(caller(&without, &keys(&[OLD]), &signed_in, now).is_none(), "its token is gone");
+        assert!(caller(&without, &keys(&[OLD]), &signed_in, NOW).is_none(), "its token is gone");
         let forged = HeaderMap::from_iter([(
             header::COOKIE,
             HeaderValue::try_from(format!("{COOKIE}={}", session.write())).expect("plain"),
         )]);
-        assert!(caller(&tokens, &keys(&[OLD]), &forged, now).is_none(), "it is not sealed");
+        assert!(caller(&tokens, &keys(&[OLD]), &forged, NOW).is_none(), "it is not sealed");
+    }
+
+    #[test]
+    fn a_session_ends_when_its_token_expires() {
+        let expires = Some(DateTime::from_millis(2_000));
+        let grant = Grant { expires, ..Grant::new("olivia", &[Scope::Read]) };
+        let (token, line) = grant.make([7; 32]);
+        let tokens = Tokens::parse(&line, None).expect("a good file");
+        let olivia = tokens.caller(Some(format!("Bearer {token}").as_bytes()), NOW).expect("known");
+        let session = Session { token: olivia.digest(), begun: NOW };
+        let signed_in = headers(&with_cookie(&keys(&[NEW]), Some(session), true));
+        for (now, is_known) in [(1_999, true), (2_000, false)] {
+            let now = DateTime::from_millis(now);
+            assert_eq!(caller(&tokens, &keys(&[NEW]), &signed_in, now).is_some(), is_known);
+        }
     }
 
     #[test]
@@ -190,7 +211,7 @@ mod tests {
         assert!(set.contains("Max-Age=0") && set.contains("HttpOnly"), "{set}");
         assert!(
             caller(
-                &Tokens::parse(&make("olivia", &[Scope::Read], [7; 32]).1, None)
+                &Tokens::parse(&Grant::new("olivia", &[Scope::Read]).make([7; 32]).1, None)
                     .expect("a good file"),
                 &keys(&[NEW]),
                 &headers(&answer),

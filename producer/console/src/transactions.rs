@@ -100,7 +100,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         @for (name, label) in [("notBefore", "Not before"), ("expiresAt", "Expires")] {
             @if let Some(at) = one[name].as_str() { p { (label) ": " b { (moment(at)) } } }
         }
-        (buttons(visit, id, &allowed(&one)))
+        (buttons(visit, id, &one, &acts(&one)))
         section {
             h2 { "What has happened" }
             (table("What has happened", &["What", "When", "By and why"], history(&one)))
@@ -155,7 +155,7 @@ async fn event(visit: &Visit, one: &Value) -> &'static str {
 /// The dead letter that names it. Only what is parked is asked about: looking through the letters
 /// costs the broker something.
 async fn letter(visit: &Visit, one: &Value) -> Markup {
-    if !one["parked"].is_object() || !visit.operates() {
+    if !one["parked"].is_object() || !visit.may("listDeadLetters") {
         return html! {};
     }
     let Ok(letters) = visit.ask("listDeadLetters", "", &[("limit", "1000")]).await else {

@@ -6,9 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::{
-    Answer, Api, Caller, Code, Peer, Person, Problem, Received, Scope, ask as ask_api, routes,
-};
+use api::{Answer, Api, Caller, Code, Peer, Person, Problem, Received, ask as ask_api, routes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
@@ -98,9 +96,17 @@ impl Visit {
         Person { reason: Some(reason.to_owned()), ..self.person.clone() }
     }
 
-    /// Whether the visitor may act.
-    pub fn operates(&self) -> bool {
-        self.caller.may(Scope::Operate)
+    /// Refuses what the visitor's token is not for: the operation of this name.
+    ///
+    /// # Errors
+    /// As the operation does.
+    pub fn require(&self, operation: &str) -> Result<(), Problem> {
+        routes::named(operation).admit(&self.caller).map(drop)
+    }
+
+    /// Whether the visitor's token is for the operation of this name.
+    pub fn may(&self, operation: &str) -> bool {
+        self.require(operation).is_ok()
     }
 
     /// What an operation answers.
@@ -176,6 +182,5 @@ async fn answer_to(
     name: &str,
     received: Received,
 ) -> Result<Answer, Problem> {
-    let operation = routes::all().find(|operation| operation.name == name);
-    ask_api(api, who, operation.expect("pages name operations of the API"), received).await
+    ask_api(api, who, routes::named(name), received).await
 }

@@ -334,7 +334,7 @@ fn api() -> Vec<Limit> {
         ),
         of(
             "TANDEM_RATE",
-            "requests a second of one token; 0 is unlimited",
+            "requests a second of one token that has no rate of its own; 0 is unlimited",
             "",
             "429 with `Retry-After`",
             "requests_beyond_the_rate_are_told_when_to_come_again",

@@ -74,7 +74,22 @@ impl World {
     /// # Panics
     /// When it can't be made, or the line would hold the token itself.
     pub async fn token(&self, file: &Path, name: &str, scopes: &str) -> String {
-        let made = self.producer(&["token", name, "--scope", scopes]).await.expect_success();
+        self.token_with(file, name, scopes, &[]).await
+    }
+
+    /// The same with more flags.
+    ///
+    /// # Panics
+    /// As [`World::token`].
+    pub async fn token_with(
+        &self,
+        file: &Path,
+        name: &str,
+        scopes: &str,
+        flags: &[&str],
+    ) -> String {
+        let arguments = [&["token", name, "--scope", scopes], flags].concat();
+        let made = self.producer(&arguments).await.expect_success();
         let before = std::fs::read_to_string(file).unwrap_or_default();
         std::fs::write(file, before + &made.stdout).expect("the file can be written");
         let token = made.stderr.split_whitespace().last().expect("it is shown").to_owned();

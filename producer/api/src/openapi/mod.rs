@@ -102,7 +102,7 @@ fn described(operation: &Operation) -> utoipa::openapi::path::Operation {
         .operation_id(Some(operation.name))
         .tag(tags::of(operation.path))
         .summary(Some(operation.summary))
-        .description(Some(operation.about))
+        .description(Some(format!("{} {}", operation.about, operation.needed()).trim()))
         .request_body(operation.takes.as_ref().map(body));
     if operation.has_id() {
         let id = ParameterBuilder::new().name("id").parameter_in(ParameterIn::Path);
@@ -119,7 +119,8 @@ fn described(operation: &Operation) -> utoipa::openapi::path::Operation {
     for param in &operation.params {
         described = described.parameter(parameter(param));
     }
-    if let Some(scope) = operation.scope {
+    // One of them is enough.
+    for scope in operation.scope.into_iter().chain(operation.scope_of_own) {
         let scopes = [scope.as_str()];
         described = described.security(SecurityRequirement::new(TOKEN, scopes));
     }

@@ -53,10 +53,12 @@ fn create() -> Operation {
         .about(
             "Create an account",
             "The same again changes nothing. Another opening balance, floor or currency is \
-             refused.",
+             refused. A balance other than zero makes money, so that needs the scope `operate`, \
+             too; without it, create the account with 0 and pay the money in from another one.",
         )
         .act("account.open", opened)
-        .needs(Scope::Operate)
+        .needs(Scope::Accounts)
+        .of_accounts()
         .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
         .gives::<Account>(StatusCode::CREATED, "It is new")
         .gives::<Account>(StatusCode::OK, "It was there already; this is what it is today")
@@ -65,10 +67,15 @@ fn create() -> Operation {
 
 fn list() -> Operation {
     get("/v1/accounts", "listAccounts", |call| Box::pin(accounts::list(call)))
-        .about("List accounts, by name", "")
+        .about(
+            "List accounts, by name",
+            "A token that is bound to accounts gets only these; where ids are no texts, it is refused.",
+        )
         .needs(Scope::Read)
+        .of_accounts()
         .params(Param::paged())
         .gives::<accounts::Accounts>(StatusCode::OK, "A page")
+        .may(&[Code::Refused])
 }
 
 fn show() -> Operation {
@@ -78,6 +85,7 @@ fn show() -> Operation {
             "With what may be spent now, and the transactions in flight on it.",
         )
         .needs(Scope::Read)
+        .of_accounts()
         .gives::<Account>(StatusCode::OK, "The account")
         .may(&[Code::NotFound])
 }
@@ -93,6 +101,7 @@ fn statement() -> Operation {
              minutes.",
         )
         .needs(Scope::Read)
+        .of_accounts()
         .params([
             Param::moment("from", "Only what was booked then or later"),
             Param::moment("to", "Only what was booked before"),
@@ -112,7 +121,8 @@ fn set_floor() -> Operation {
              again changes nothing, and is answered with Idempotent-Replayed.",
         )
         .act_with_body("account.floor", account)
-        .needs(Scope::Operate)
+        .needs(Scope::Accounts)
+        .of_accounts()
         .takes::<NewFloor>(
             reference::<NewFloor>(),
             vec![("limit", example), ("unlimited", json!({ "floor": "none" }))],
@@ -130,7 +140,8 @@ fn change(
     post(path, name, run)
         .about(summary, "Doing it again changes nothing.")
         .act(what, account)
-        .needs(Scope::Operate)
+        .needs(Scope::Accounts)
+        .of_accounts()
         .gives::<Account>(StatusCode::OK, "The account as it is now")
         .may(&[Code::NotFound, Code::Refused])
 }

@@ -35,6 +35,14 @@ pub fn all() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.iter()
 }
 
+/// The operation of this name.
+///
+/// # Panics
+/// When there is none.
+pub fn named(name: &str) -> &'static Operation {
+    all().find(|operation| operation.name == name).expect("an operation of the API")
+}
+
 fn get(path: &'static str, name: &'static str, run: Run) -> Operation {
     Operation::new(Method::GET, path, name, run)
 }

@@ -51,6 +51,7 @@ fn submit() -> Operation {
              all of them.",
         )
         .needs(Scope::Submit)
+        .of_accounts()
         .params([Param::header("Idempotency-Key", key, name_schema().build())])
         .takes::<NewTransaction>(
             reference::<NewTransaction>(),
@@ -81,6 +82,7 @@ fn submit_batch() -> Operation {
              belongs to the ledger.",
         )
         .needs(Scope::Submit)
+        .of_accounts()
         .params(waiting())
         .params([Param::header("Idempotency-Key", key, name_schema().build())])
         .takes::<NewTransaction>(array_of::<NewTransaction>(), vec![("array", array)])
@@ -96,9 +98,11 @@ fn list() -> Operation {
                  account there are first those in flight, then the others by their ends; of those \
                  that have ended together, the canceled ones come before those that are done. A \
                  page may have fewer items than `limit`, or none, and still a `next`. A cursor is \
-                 good for the same filters only.",
+                 good for the same filters only. A token that is bound to accounts has to name \
+                 one of them.",
         )
         .needs(Scope::Read)
+        .of_accounts()
         .params([
             Param::text("state", "Only these states, separated by commas", string().build()),
             Param::text(
@@ -123,6 +127,8 @@ fn show() -> Operation {
         )
         .params(waiting())
         .needs(Scope::Read)
+        .or_of_own(Scope::Submit)
+        .of_accounts()
         .gives::<Transaction>(StatusCode::OK, "The transaction")
         .may(&[Code::NotFound])
 }
@@ -136,7 +142,10 @@ fn cancel() -> Operation {
         "A worker undoes what it has posted. Doing it again changes nothing.",
     )
     .act("transaction.cancel", transaction)
+    // Who has submitted it takes back his own word, by which no money moves.
     .needs(Scope::Operate)
+    .or_of_own(Scope::Submit)
+    .of_accounts()
     .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
 
@@ -144,7 +153,8 @@ fn release() -> Operation {
     in_two_steps("/v1/transactions/{id}/release", "release", |call| Box::pin(holds::release(call)))
         .about("Release a hold", "All that is held goes home. Doing it again changes nothing.")
         .act("hold.release", transaction)
-        .needs(Scope::Operate)
+        .needs(Scope::Hold)
+        .of_accounts()
         .may(&[Code::NotFound, Code::WrongState, Code::Refused])
 }
 
@@ -158,6 +168,7 @@ fn reschedule() -> Operation {
     )
     .act("transaction.reschedule", transaction)
     .needs(Scope::Operate)
+    .of_accounts()
     .takes::<transactions::Reschedule>(
         reference::<transactions::Reschedule>(),
         vec![("moment", json!({ "notBefore": "2026-11-02T08:00:00Z" }))],
@@ -175,7 +186,8 @@ fn reverse() -> Operation {
         "The answer is about the new one. Doing it again makes no second one.",
     )
     .act("transaction.reverse", transaction)
-    .needs(Scope::Operate)
+    .needs(Scope::Reverse)
+    .of_accounts()
     .may(&[Code::NotFound, Code::WrongState, Code::Refused, Code::Conflict])
 }
 
@@ -194,15 +206,16 @@ fn confirm() -> Operation {
              answered with today's state and Idempotent-Replayed, another one is refused.",
         )
         .act_of_people("hold.confirm", transaction)
-        .needs(Scope::Operate)
+        .needs(Scope::Hold)
+        .of_accounts()
         .may_take::<NewCapture>(vec![("part", json!({ "value": 1000 })), ("legs", legs)])
         .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])
 }
 
 /// Decisions on an array of transactions: a status for each.
-fn in_an_array(path: &'static str, name: &'static str, run: Run) -> Operation {
+fn in_an_array(path: &'static str, name: &'static str, scope: Scope, run: Run) -> Operation {
     post(path, name, run)
-        .needs(Scope::Operate)
+        .needs(scope)
         .params(waiting())
         .gives::<decisions::Decisions>(StatusCode::OK, "Each item of the array was looked at")
 }
@@ -216,7 +229,7 @@ fn array_of<T: ToSchema>() -> RefOr<Schema> {
 fn confirm_batch() -> Operation {
     let run: Run = |call| Box::pin(decisions::confirm(call));
     let array = json!([{ "id": "card-1", "value": 1000 }, { "id": "card-2" }]);
-    in_an_array("/v1/batch/confirm", "confirmBatch", run)
+    in_an_array("/v1/batch/confirm", "confirmBatch", Scope::Hold, run)
         .about(
             "Confirm an array of holds",
             "Each as its own request would confirm it. It is answered with 200 when each item was looked \
@@ -230,7 +243,7 @@ fn confirm_batch() -> Operation {
 fn release_batch() -> Operation {
     let run: Run = |call| Box::pin(decisions::release(call));
     let array = json!([{ "id": "card-1" }, { "id": "card-2" }]);
-    in_an_array("/v1/batch/release", "releaseBatch", run)
+    in_an_array("/v1/batch/release", "releaseBatch", Scope::Hold, run)
         .about(
             "Release an array of holds",
             "Each as its own request would release it. It is answered with 200 when each item was looked \
@@ -244,7 +257,7 @@ fn release_batch() -> Operation {
 fn cancel_batch() -> Operation {
     let run: Run = |call| Box::pin(decisions::cancel(call));
     let array = json!([{ "id": "rent-2026-11" }, { "id": "card-2" }]);
-    in_an_array("/v1/batch/cancel", "cancelBatch", run)
+    in_an_array("/v1/batch/cancel", "cancelBatch", Scope::Operate, run)
         .about(
             "Take an array of transactions back before they are applied",
             "Each as its own request would cancel it. It is answered with 200 when each item was looked \

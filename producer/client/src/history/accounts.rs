@@ -3,7 +3,10 @@
 //! The number of marks stands beside the document, and not in it: under a schema the place for it in
 //! the document may be within something that is no object, and the list would hide that.
 
+use std::collections::BTreeSet;
+
 use mongo::ACCOUNTS;
+use mongodb::bson::raw::cstr;
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, rawdoc};
 use serde_json::json;
 
@@ -25,17 +28,43 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<Document>, Error> {
+        self.accounts_under(&[], limit, cursor).await
+    }
+
+    /// The same of those accounts only whose names begin with one of these; of all, if there is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Client::accounts`]; and [`Error::Refused`] where the names of accounts are no texts, so
+    /// that they are not in the order of their beginnings.
+    pub async fn accounts_under(
+        &self,
+        prefixes: &[String],
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<Page<Document>, Error> {
         let limit = check_limit(limit)?;
         let of = json!(["accounts"]);
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
         let after = after.map_or_else(String::new, |place| place.id);
-        self.known_rules().await?;
-        let read = || {
-            let marks = self.store().stored_path(ACCOUNTS, MARKS);
-            let pipeline = pipeline(&after, limit, &marks);
-            self.store().aggregate("accounts", ACCOUNTS, pipeline, limit + 1, listed)
-        };
-        let mut items = self.insist(read).await?;
+        let rules = self.known_rules().await?;
+        if !prefixes.is_empty() && !rules.has_texts_of_accounts() {
+            let problem = "their ids are no texts, so they can't be listed by how they begin";
+            return Err(Error::refused("accounts", problem));
+        }
+        let marks = self.store().stored_path(ACCOUNTS, MARKS);
+        let mut items: Vec<Document> = Vec::new();
+        for names in ranges(prefixes, &after) {
+            let most = limit + 1 - items.len();
+            let read = || {
+                let pipeline = pipeline(&names, most - 1, &marks);
+                self.store().aggregate("accounts", ACCOUNTS, pipeline, most, listed)
+            };
+            items.extend(self.insist(read).await?);
+            if items.len() > limit {
+                break;
+            }
+        }
         let goes_on = items.len() > limit;
         items.truncate(limit);
         let last = items.last().filter(|_| goes_on).and_then(id_of);
@@ -47,13 +76,69 @@ impl Client {
 /// The field of an account's marks.
 const MARKS: &str = "pendingTransactions";
 
+/// A range of names, as the database compares texts: byte by byte.
+#[derive(Debug, PartialEq, Eq)]
+struct Names {
+    /// The lower end.
+    from: String,
+    /// Whether that is one of them.
+    is_from_in: bool,
+    /// The first name beyond it, if there is one.
+    to: Option<String>,
+}
+
+/// The names that begin with one of these, or all, and come after this one: in their order, each
+/// once.
+fn ranges(prefixes: &[String], after: &str) -> Vec<Names> {
+    if prefixes.is_empty() {
+        return vec![Names { from: after.to_owned(), is_from_in: false, to: None }];
+    }
+    let mut ranges: Vec<Names> = Vec::new();
+    for prefix in prefixes.iter().collect::<BTreeSet<_>>() {
+        let to = beyond(prefix);
+        // One that begins with an earlier one is within its range, and a range may be over.
+        let is_known = ranges.last().is_some_and(|last| is_before(prefix, last.to.as_deref()));
+        if is_known || !is_before(after, to.as_deref()) {
+            continue;
+        }
+        let is_from_in = after < prefix.as_str();
+        let from = if is_from_in { prefix.as_str() } else { after };
+        ranges.push(Names { from: from.to_owned(), is_from_in, to });
+    }
+    ranges
+}
+
+fn is_before(name: &str, end: Option<&str>) -> bool {
+    end.is_none_or(|end| name < end)
+}
+
+/// The first text after all that begin with this one; none if there is nothing beyond them.
+fn beyond(prefix: &str) -> Option<String> {
+    let mut characters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = characters.pop() {
+        // Between them are the numbers that are no characters.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            return Some(characters.into_iter().chain([next]).collect());
+        }
+    }
+    None
+}
+
 /// A name is a text: a document with another `_id` is no account that a transaction can have.
 /// `stored_marks` is where the marks stand in the document.
-fn pipeline(after: &str, limit: usize, stored_marks: &str) -> RawArrayBuf {
+fn pipeline(names: &Names, limit: usize, stored_marks: &str) -> RawArrayBuf {
     let marks = format!("${MARKS}");
     let count = rawdoc! { "$cond": [{ "$isArray": &*marks }, { "$size": &*marks }, 0] };
+    let from = names.from.as_str();
+    let mut name = match names.is_from_in {
+        true => rawdoc! { "$gte": from },
+        false => rawdoc! { "$gt": from },
+    };
+    if let Some(to) = &names.to {
+        name.append(cstr!("$lt"), to.as_str());
+    }
     [
-        rawdoc! { "$match": { "_id": { "$gt": after } } },
+        rawdoc! { "$match": { "_id": name } },
         rawdoc! { "$sort": { "_id": 1 } },
         rawdoc! { "$limit": and_one(limit) },
         rawdoc! { "$replaceWith": { "document": "$$ROOT", "marks": count } },
@@ -68,4 +153,32 @@ fn listed(found: &RawDocument) -> Option<Document> {
     let mut account = readable(found.get_document("document").ok()?);
     account.insert("marks", found.get_i32("marks").ok()?);
     Some(account)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranges_of_prefixes_have_each_name_once_in_order() {
+        let told = |prefixes: &[&str], after: &str| -> Vec<String> {
+            let prefixes: Vec<String> = prefixes.iter().map(|&it| it.to_owned()).collect();
+            let told = |Names { from, is_from_in, to }: Names| {
+                let bracket = if is_from_in { '[' } else { '(' };
+                format!("{bracket}{from}, {})", to.as_deref().unwrap_or("end"))
+            };
+            ranges(&prefixes, after).into_iter().map(told).collect()
+        };
+        assert_eq!(told(&[], "m"), ["(m, end)"]);
+        let all = ["[a, b)", "[till-, till.)"];
+        assert_eq!(told(&["till-", "a", "till-7", "a", "ab"], ""), all);
+        assert_eq!(told(&["till-", "a"], "abc"), ["(abc, b)", "[till-, till.)"]);
+        assert_eq!(told(&["till-", "a"], "m"), ["[till-, till.)"]);
+        assert_eq!(told(&["till-", "a"], "till-9"), ["(till-9, till.)"]);
+        assert!(told(&["till-", "a"], "x").is_empty());
+        let last = format!("b{}", char::MAX);
+        assert_eq!(beyond(&last).as_deref(), Some("c"));
+        assert_eq!(beyond("\u{d7ff}").as_deref(), Some("\u{e000}"));
+        assert_eq!(beyond(&char::MAX.to_string()), None);
+    }
 }

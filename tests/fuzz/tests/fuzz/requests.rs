@@ -3,6 +3,7 @@
 //! An input is the name of an operation and its parameters on the first line, then headers, an
 //! empty line, and the body.
 
+use api::access::Access;
 use api::decisions::{self, Decision};
 use api::{
     Code, Problem, Received, accounts, bulk, events, holds, routes, submissions, transactions,
@@ -270,8 +271,8 @@ fn submitted(operation: &str, input: &[u8], received: &Received) -> Result<Verdi
     }
     let rules = Rules::from(notation(input));
     let read = within(MEMORY, input, || match operation {
-        "submit" => submissions::one(received, None, &rules).map(|one| vec![Ok(one)]),
-        _ => bulk::many(received, ITEMS_MAX, None, &rules).map(|array| array.items),
+        "submit" => submissions::one(received, &Access::full(), &rules).map(|one| vec![Ok(one)]),
+        _ => bulk::many(received, ITEMS_MAX, &Access::full(), &rules).map(|array| array.items),
     })?;
     let mut verdict = Verdict::default();
     match read {

@@ -1,6 +1,6 @@
 //! Who may do what: tokens with scopes, and pages of other sites.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use harness::api::Api;
 use harness::http::Answer;
@@ -11,17 +11,26 @@ use serde_json::{Value, json};
 
 use super::transfer;
 
+/// All scopes.
+const SCOPES: [&str; 6] = ["read", "submit", "hold", "reverse", "accounts", "operate"];
+
 async fn document(api: &Api) -> Value {
     api.get("/v1/openapi.json").await.expect(200).json()
 }
 
-/// Every operation of the document, and the scope that it needs.
-fn operations(document: &Value) -> Vec<(String, String, Option<String>)> {
+/// Every operation of the document, and the scopes one of which it needs.
+fn operations(document: &Value) -> Vec<(String, String, Vec<String>)> {
     let mut operations = Vec::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
-            let scope = operation["security"][0]["token"][0].as_str().map(str::to_owned);
-            operations.push((method.to_ascii_uppercase(), path.clone(), scope));
+            let needed = operation["security"].as_array().into_iter().flatten();
+            let scopes: Vec<String> =
+                needed.filter_map(|it| it["token"][0].as_str().map(str::to_owned)).collect();
+            let about = operation["description"].as_str().unwrap_or_default();
+            for scope in &scopes {
+                assert!(about.contains(&format!("`{scope}`")), "{method} {path}: {about}");
+            }
+            operations.push((method.to_ascii_uppercase(), path.clone(), scopes));
         }
     }
     operations
@@ -32,16 +41,16 @@ async fn a_token_opens_only_what_its_scopes_name_in_every_operation() {
     let world = World::new().await;
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8");
-    let read = world.token(&file, "reader", "read").await;
-    let submit = world.token(&file, "shop", "submit").await;
-    let operate = world.token(&file, "operator", "operate").await;
+    let mut tokens = BTreeMap::new();
+    for scope in SCOPES {
+        tokens.insert(scope, world.token(&file, scope, scope).await);
+    }
     let mut api = world.api(&["--tokens", path, "--listen", "127.0.0.1:0"][..2]).await;
     let operations = operations(&document(&api).await);
     assert!(operations.len() > 20);
-    let mut scopes = BTreeSet::new();
-    for (method, path, scope) in &operations {
-        let Some(scope) = scope else { continue };
-        scopes.insert(scope.as_str());
+    let mut needed = BTreeSet::new();
+    for (method, path, scopes) in operations.iter().filter(|(_, _, scopes)| !scopes.is_empty()) {
+        needed.extend(scopes.iter().map(String::as_str));
         let path = path.replace("{id}", "x");
         let status = async |api: &Api| api.send(method, &path, &[], "").await;
         let unknown = [("Authorization", "Bearer tandem_0")];
@@ -50,18 +59,18 @@ async fn a_token_opens_only_what_its_scopes_name_in_every_operation() {
         };
         refused(http(&api, method, &path, &[]).await, 401);
         refused(http(&api, method, &path, &unknown).await, 401);
-        for (name, token) in [("read", &read), ("submit", &submit), ("operate", &operate)] {
-            if name != scope {
+        for (name, token) in &tokens {
+            if !scopes.iter().any(|scope| scope == name) {
                 api.use_token(token);
                 refused(status(&api).await, 403);
             }
         }
     }
-    assert_eq!(scopes, BTreeSet::from(["operate", "read", "submit"]));
+    assert_eq!(needed, BTreeSet::from(SCOPES));
     world.accounts(&[("a", 10), ("b", 0)]).await;
-    api.use_token(&submit);
+    api.use_token(&tokens["submit"]);
     api.post("/v1/transactions", &transfer("t", "a", "b", 1)).await.expect(202);
-    api.use_token(&read);
+    api.use_token(&tokens["read"]);
     api.get("/v1/accounts/a").await.expect(200);
     world.finish().await;
 }

@@ -64,7 +64,8 @@ async fn operators_see_and_do_in_a_browser_what_the_console_promises() {
     let world = World::new().await;
     let worker = world.worker("settle-1").start().await;
     let tokens = world.directory().join("tokens");
-    let operator = world.token(&tokens, "olivia", "read,submit,operate").await;
+    let operator =
+        world.token(&tokens, "olivia", "read,submit,hold,reverse,accounts,operate").await;
     let reader = world.token(&tokens, "reader", "read").await;
     let mut api = world.api(&["--tokens", tokens.to_str().expect("UTF-8")]).await;
     api.use_token(&operator);

@@ -169,21 +169,25 @@ async fn whoever_signs_in_at_one_server_has_at_all_and_a_key_is_replaced_without
 }
 
 #[tokio::test]
-async fn without_operate_there_is_no_button_and_every_act_is_refused() {
+async fn without_its_scope_there_is_no_button_and_every_act_is_refused() {
     let world = World::new().await;
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8").to_owned();
     let reader = world.token(&file, "reader", "read").await;
-    let operator = world.token(&file, "olivia", "read,operate").await;
+    let operator = world.token(&file, "olivia", "read,accounts,operate").await;
     world.accounts(&[("a", 10), ("b", 0)]).await;
     world.submit(&[transfer("t", "a", "b", 5)], 1).await;
     let api = world.api(&["--tokens", &path]).await;
     let reading = sign_in(&api, &reader).await;
     let reading = [("Cookie", reading.as_str())];
-    for page in ["/console/account?id=a", "/console/transaction?id=t", "/console/audit"] {
+    for (page, scope) in [
+        ("/console/account?id=a", "scope accounts"),
+        ("/console/transaction?id=t", "scope operate"),
+        ("/console/audit", "scope operate"),
+    ] {
         let page = api.send("GET", page, &reading, "").await.expect(200);
         assert!(!page.body.contains("/console/confirm"), "{}", page.body);
-        assert!(page.body.contains("scope operate"), "{}", page.body);
+        assert!(page.body.contains(scope), "{}", page.body);
     }
     for act in ACTS {
         let confirm = format!("/console/confirm?act={act}&id=a");

@@ -18,6 +18,7 @@ mod reading;
 mod readme;
 mod schemathesis;
 mod submitting;
+mod tokens;
 
 use serde_json::{Value, json};
 

@@ -71,12 +71,12 @@ async fn a_hold_is_released_by_http_and_again() {
 }
 
 #[tokio::test]
-async fn only_operators_confirm_and_release() {
+async fn nobody_confirms_and_releases_without_the_scope_hold() {
     let world = world().await;
     held(&world, "t", 50, None).await;
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8").to_owned();
-    let shop = world.token(&file, "shop", "read,submit").await;
+    let shop = world.token(&file, "shop", "read,submit,reverse,accounts,operate").await;
     let api = world.api(&["--tokens", &path]).await;
     let bearer = format!("Bearer {shop}");
     for path in [CONFIRM, "/v1/transactions/t/release"] {

@@ -1,0 +1,57 @@
+//! What a token may be used for. No scope has another one in it: a token lists all that it may.
+
+use std::fmt;
+
+use strum::{EnumCount, VariantArray};
+
+/// What a token may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
+pub enum Scope {
+    /// Reading.
+    Read,
+    /// Submitting transactions; and reading and canceling what was submitted under its name.
+    Submit,
+    /// Confirming and releasing holds.
+    Hold,
+    /// Taking applied transactions back.
+    Reverse,
+    /// Creating accounts without money on them; freezing, unfreezing and closing accounts.
+    Accounts,
+    /// What an operator does: canceling, rescheduling, dead letters, parked transactions, audits.
+    Operate,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Scope; Scope::COUNT] =
+        *Scope::VARIANTS.first_chunk().expect("as many as are counted");
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Submit => "submit",
+            Scope::Hold => "hold",
+            Scope::Reverse => "reverse",
+            Scope::Accounts => "accounts",
+            Scope::Operate => "operate",
+        }
+    }
+
+    /// The scope of this name.
+    ///
+    /// # Errors
+    /// Says which names there are.
+    pub fn parse(name: &str) -> Result<Scope, String> {
+        Scope::ALL.into_iter().find(|scope| scope.as_str() == name).ok_or_else(|| {
+            let known = Scope::ALL.map(Scope::as_str).join(", ");
+            format!("{name:?} is not one of {known}")
+        })
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,247 @@
+//! What a token may do beside its scopes: until when, how often, for whose submissions and for which
+//! accounts.
+
+use std::path::{Path, PathBuf};
+
+use harness::api::Api;
+use harness::wait::s;
+use harness::world::World;
+use ledger::transaction::State;
+use mongodb::bson::DateTime;
+use serde_json::{Value, json};
+
+use super::console::sign_in;
+use super::transfer;
+use crate::history::world_with_history;
+
+const PATH: &str = "/v1/transactions";
+
+/// A world with some accounts, and the path of its file of tokens.
+async fn world(accounts: &[(&str, i64)]) -> (World, PathBuf) {
+    let world = World::new().await;
+    world.accounts(accounts).await;
+    let file = world.directory().join("tokens");
+    (world, file)
+}
+
+async fn serve(world: &World, file: &Path, flags: &[&str]) -> Api {
+    let tokens = ["--tokens", file.to_str().expect("UTF-8")];
+    world.api(&[&tokens, flags].concat()).await
+}
+
+/// The pointer of the one field that a refusal names.
+fn pointer(refused: &Value) -> &str {
+    refused["errors"][0]["pointer"].as_str().unwrap_or_else(|| panic!("no field: {refused}"))
+}
+
+#[tokio::test]
+async fn when_a_token_expires_requests_sessions_and_streams_end() {
+    let (world, file) = world(&[]).await;
+    let at = DateTime::from_millis(DateTime::now().timestamp_millis() + 40_000);
+    let moment = at.try_to_rfc3339_string().expect("a moment");
+    let brief = world.token_with(&file, "brief", "read", &["--expires", &moment]).await;
+    let mut api = serve(&world, &file, &[]).await;
+    api.use_token(&brief);
+    api.get("/v1/accounts").await.expect(200);
+    let session = sign_in(&api, &brief).await;
+    // It ends when the server ends it.
+    let stream = api.get("/v1/events/stream").await.expect(200);
+    assert!(stream.body.contains(": listening"), "{stream:?}");
+    assert!(DateTime::now() >= at, "it was ended too early");
+    let refused = api.get("/v1/accounts").await.expect(401).json();
+    assert_eq!(refused["detail"], format!("the token expired at {moment}"));
+    let stranger = [("Authorization", "Bearer tandem_0")];
+    let answer =
+        harness::http::send(api.address, "GET", "/v1/accounts", &stranger, "", s(60)).await;
+    assert_eq!(answer.expect("it answers").expect(401).json()["detail"], "the token is not known");
+    let cookie = [("Cookie", session.as_str())];
+    let page = harness::http::send(api.address, "GET", "/", &cookie, "", s(60)).await;
+    page.expect("it answers").expect(401);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_token_that_would_have_expired_already_is_not_made_and_a_wrong_line_is_named() {
+    let (world, file) = world(&[]).await;
+    let past = ["token", "x", "--scope", "read", "--expires", "2020-01-01T00:00:00Z"];
+    let refused = world.producer(&past).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("has passed"), "{refused:?}");
+    world.token(&file, "one", "read").await;
+    let good = std::fs::read_to_string(&file).expect("it is there");
+    std::fs::write(&file, format!("{good}{} until=2027\n", good.trim())).expect("it is ours");
+    let tokens = file.to_str().expect("UTF-8");
+    let refused = world.producer(&["serve", "--listen", "127.0.0.1:0", "--tokens", tokens]).await;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let said = format!("{tokens}:2: \"until\" is not known here; write expires=");
+    assert!(refused.stderr.contains(&said), "{refused:?}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_token_with_a_rate_of_its_own_is_not_bound_by_the_servers() {
+    let (world, file) = world(&[]).await;
+    let fast = world.token_with(&file, "fast", "read", &["--rate", "500"]).await;
+    let usual = world.token(&file, "usual", "read").await;
+    let mut api = serve(&world, &file, &["--rate", "1"]).await;
+    for (token, policy) in [(&fast, "\"default\";q=500;w=1"), (&usual, "\"default\";q=1;w=1")] {
+        api.use_token(token);
+        let answer = api.get("/v1/accounts").await.expect(200);
+        assert_eq!(answer.header("RateLimit-Policy"), Some(policy));
+    }
+    api.use_token(&fast);
+    for _ in 0..20 {
+        api.get("/v1/accounts").await.expect(200);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_creates_accounts_makes_no_money_without_operate() {
+    let (world, file) = world(&[]).await;
+    let clerk = world.token(&file, "clerk", "accounts").await;
+    let chief = world.token(&file, "chief", "accounts,operate").await;
+    let operator = world.token(&file, "operator", "operate").await;
+    let mut api = serve(&world, &file, &[]).await;
+    let account = |balance: i64| json!({ "account": "a", "balance": balance });
+    api.use_token(&operator);
+    api.post("/v1/accounts", &account(0)).await.expect(403);
+    api.use_token(&clerk);
+    let refused = api.post("/v1/accounts", &account(10)).await.expect(403).json();
+    assert_eq!(
+        (pointer(&refused), &refused["type"]),
+        ("#/balance", &json!("urn:tandem:problem:forbidden"))
+    );
+    api.act("/v1/accounts/a/freeze").await.expect(404);
+    api.post("/v1/accounts", &account(0)).await.expect(201);
+    api.act("/v1/accounts/a/freeze").await.expect(200);
+    api.use_token(&chief);
+    let other = json!({ "account": "b", "balance": 10 });
+    api.post("/v1/accounts", &other).await.expect(201);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_may_only_submit_sees_and_cancels_what_it_has_submitted_and_nothing_else() {
+    let (world, file) = world(&[("a", 100), ("b", 0)]).await;
+    let shop = world.token(&file, "shop", "submit").await;
+    let other = world.token(&file, "other", "submit").await;
+    let mut api = serve(&world, &file, &[]).await;
+    api.use_token(&other);
+    api.post(PATH, &transfer("theirs", "a", "b", 1)).await.expect(202);
+    api.use_token(&shop);
+    api.post(PATH, &transfer("own", "a", "b", 1)).await.expect(202);
+    let mut hold = transfer("hold", "a", "b", 1);
+    hold["hold"] = json!(true);
+    api.post(PATH, &hold).await.expect(202);
+    assert_eq!(api.get(&format!("{PATH}/own")).await.expect(200).json()["submittedBy"], "shop");
+    for what in ["", "?wait=1"] {
+        let hidden = api.get(&format!("{PATH}/theirs{what}")).await.expect(404).json();
+        let missing = api.get(&format!("{PATH}/nowhere{what}")).await.expect(404).json();
+        assert_eq!(hidden.to_string().replace("theirs", "nowhere"), missing.to_string());
+    }
+    api.get(PATH).await.expect(403);
+    api.get("/v1/accounts/a").await.expect(403);
+    let hidden = api.act(&format!("{PATH}/theirs/cancel")).await.expect(404).json();
+    let missing = api.act(&format!("{PATH}/nowhere/cancel")).await.expect(404).json();
+    assert_eq!(hidden.to_string().replace("theirs", "nowhere"), missing.to_string());
+    let refused = api.act(&format!("{PATH}/hold/cancel")).await.expect(403).json();
+    assert_eq!(pointer(&refused), "id");
+    api.act(&format!("{PATH}/own/cancel")).await.expect(200);
+    assert_eq!(world.state("own").await, State::Canceled);
+    assert_eq!(world.state("theirs").await, State::Initial);
+    world.finish().await;
+}
+
+/// What a token with every scope that is bound to `shop/` is answered.
+async fn bound(world: &World, file: &Path) -> Api {
+    let scopes = "read,submit,hold,reverse,accounts,operate";
+    let token = world.token_with(file, "till", scopes, &["--accounts", "shop/"]).await;
+    let mut api = serve(world, file, &[]).await;
+    api.use_token(&token);
+    api
+}
+
+#[tokio::test]
+async fn a_bound_token_debits_and_creates_no_other_account() {
+    let (world, file) = world(&[("shop/1", 100), ("bob", 100), ("al", 0)]).await;
+    let worker = world.worker("one").start().await;
+    let api = bound(&world, &file).await;
+    let refused = api.post(PATH, &transfer("t", "bob", "shop/1", 1)).await.expect(403).json();
+    assert_eq!(pointer(&refused), "#/source");
+    assert!(refused["detail"].to_string().contains("bob"), "{refused}");
+    let batch = json!([
+        transfer("good", "shop/1", "bob", 5),
+        { "id": "bad", "legs": [
+            { "account": "shop/1", "amount": -1 },
+            { "account": "bob", "amount": -1 },
+            { "account": "al", "amount": 2 },
+        ] },
+    ]);
+    let answer = api.post("/v1/batch?wait=30", &batch).await.expect(200).json();
+    assert_eq!(
+        (&answer["items"][0]["status"], &answer["items"][1]["status"]),
+        (&json!(200), &json!(403))
+    );
+    assert_eq!(pointer(&answer["items"][1]["problem"]), "#/legs/1/account");
+    // Its reversal would take money from bob.
+    let refused = api.act(&format!("{PATH}/good/reverse")).await.expect(403).json();
+    assert_eq!(pointer(&refused), "id");
+    world.submit(&[harness::world::transfer("paid", "bob", "shop/1", 7)], 1).await;
+    world.wait_state("paid", State::Done, s(60)).await;
+    api.act(&format!("{PATH}/paid/reverse?wait=30")).await.expect(200);
+    for (name, status) in [("shop/2", 201), ("rob", 403)] {
+        let account = json!({ "account": name, "balance": 0 });
+        api.post("/v1/accounts", &account).await.expect(status);
+    }
+    assert_eq!(world.balance("bob").await.to_string(), "105");
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn to_a_bound_token_other_accounts_and_their_transactions_are_not_there() {
+    let world = world_with_history().await;
+    world.accounts(&[("shop/1", 9), ("shop/2", 0), ("bob", 9), ("shopping", 0)]).await;
+    let file = world.directory().join("tokens");
+    let transfer = harness::world::transfer;
+    let both = [transfer("ours", "shop/1", "bob", 1), transfer("theirs", "bob", "shopping", 1)];
+    world.submit(&both, 1).await;
+    let api = bound(&world, &file).await;
+    api.get(&format!("{PATH}/ours")).await.expect(200);
+    let same = async |method: &str, path: &str, hidden: &str, missing: &str| {
+        let told = async |name: &str| {
+            let path = path.replace("NAME", &name.replace('/', "%2F"));
+            api.send(method, &path, &[], "").await.expect(404).json().to_string()
+        };
+        assert_eq!(told(hidden).await.replace(hidden, missing), told(missing).await, "{path}");
+    };
+    for (method, path) in [("GET", ""), ("GET", "/statement"), ("POST", "/freeze")] {
+        same(method, &format!("/v1/accounts/NAME{path}"), "bob", "shop/none").await;
+    }
+    for (method, path) in [("GET", ""), ("POST", "/cancel"), ("POST", "/release")] {
+        same(method, &format!("{PATH}/NAME{path}"), "theirs", "nowhere").await;
+    }
+    let page = api.get("/v1/accounts?limit=1").await.expect(200).json();
+    assert_eq!(page["items"][0]["id"], "shop/1");
+    let cursor = page["next"].as_str().expect("there is one more");
+    let rest = api.get(&format!("/v1/accounts?cursor={cursor}")).await.expect(200).json();
+    let ids: Vec<&Value> =
+        rest["items"].as_array().expect("items").iter().map(|it| &it["id"]).collect();
+    assert_eq!((ids, &rest["next"]), (vec![&json!("shop/2")], &Value::Null));
+    let refused = api.get(PATH).await.expect(403).json();
+    assert_eq!(pointer(&refused), "account");
+    for (account, count) in [("shop/1", 1), ("bob", 0)] {
+        let listed = api.get(&format!("{PATH}?account={account}")).await.expect(200).json();
+        assert_eq!(listed["items"].as_array().map(Vec::len), Some(count), "{listed}");
+    }
+    for whole in ["/v1/events", "/v1/events/stream", "/v1/stats", "/v1/overview", "/v1/parked"] {
+        let refused = api.get(whole).await.expect(403).json();
+        assert!(refused["detail"].to_string().contains("is bound to accounts"), "{refused}");
+    }
+    // That the id is taken is told, and nothing of what has it.
+    let taken = json!({ "id": "theirs", "source": "shop/1", "destination": "bob", "value": 3 });
+    let refused = api.post(PATH, &taken).await.expect(409).json();
+    assert_eq!((&refused["differs"], &refused["existing"]), (&Value::Null, &Value::Null));
+    world.finish().await;
+}
