@@ -18,6 +18,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::operation::Operation;
 use super::problem::{Code, Problem};
+use super::rates::Rate;
 use super::received::{Received, WAIT_MAX_S};
 use super::tokens::Caller;
 use super::{Api, origin};
@@ -51,7 +52,8 @@ pub fn answer_nowhere(
     request: Request,
 ) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    Exchange::begin(&parts, "none").end(api, answer)
+    let counted = api.count_if_stranger(&parts);
+    Exchange::begin(&parts, "none").end(api, counted.and(answer))
 }
 
 /// The answer to a request for a page that is no operation, and who asked for it.
@@ -95,7 +97,8 @@ pub async fn ask(
         caller.require(scope)?;
     }
     received.only(&operation.params)?;
-    let call = Call { api: api.clone(), submitter: caller.submitter(), received };
+    let (submitter, rate) = (caller.submitter(), caller.rate());
+    let call = Call { api: api.clone(), submitter, rate, received };
     carry_out(operation, call, ()).await
 }
 
@@ -113,7 +116,7 @@ async fn run(
     let body = api.read(body, most).await?;
     let query = parts.uri.query().unwrap_or_default();
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
-    let call = Call { api: api.clone(), submitter, received };
+    let call = Call { api: api.clone(), submitter, rate: exchange.rate.clone(), received };
     call.only(&operation.params)?;
     let context = exchange.trace(api, operation, &call);
     carry_out(operation, call, body).with_context(context).await
@@ -189,17 +192,20 @@ fn admit(
 ) -> Result<Option<Arc<str>>, Problem> {
     let tokens = api.tokens();
     origin::check(&tokens, &parts.method, &parts.headers)?;
-    let Some(scope) = operation.scope else { return Ok(None) };
+    let Some(scope) = operation.scope else {
+        // What strangers send through a proxy must not make its probes fail.
+        return if operation.is_probe {
+            Ok(None)
+        } else {
+            api.count_if_stranger(parts).map(|()| None)
+        };
+    };
     let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let caller = tokens.caller(authorization)?;
+    let known = tokens.caller(authorization);
+    let caller = known.or_else(|refused| api.count_stranger(parts).and(Err(refused)))?;
     exchange.caller.clone_from(&caller.name);
-    let counted = caller.count();
-    if let Some(rate) = caller.rate() {
-        let left = counted.as_ref().map_or(0, |left| left.unwrap_or_default());
-        exchange.head(RATE_LIMIT_POLICY, format!("\"default\";q={rate};w=1"));
-        exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
-    }
-    counted?;
+    exchange.rate = caller.rate();
+    caller.count(Instant::now())?;
     caller.require(scope)?;
     Ok(caller.submitter())
 }
@@ -211,6 +217,8 @@ struct Exchange {
     method: Method,
     uri: Uri,
     caller: String,
+    /// The rate of who sends it, if there is a limit.
+    rate: Option<Arc<Rate>>,
     headers: HeaderMap,
     begun: Instant,
     span: Option<Span>,
@@ -230,6 +238,7 @@ impl Exchange {
             method: parts.method.clone(),
             uri: parts.uri.clone(),
             caller: String::new(),
+            rate: None,
             headers: HeaderMap::new(),
             begun: Instant::now(),
             span: None,
@@ -263,6 +272,13 @@ impl Exchange {
         let problem = answer.as_ref().err().map(|problem| problem.detail.clone());
         let answer = answer.unwrap_or_else(|problem| problem.answer());
         self.head(REQUEST_ID, self.id.clone());
+        if let Some(rate) = self.rate.take() {
+            // Of the moment of the answer: the items of an array have been counted by now.
+            let (left, until_all) = rate.left(Instant::now());
+            let seconds = (until_all.as_secs_f64().ceil() as u64).max(1);
+            self.head(RATE_LIMIT_POLICY, format!("\"default\";q={};w=1", rate.per_second));
+            self.head(RATE_LIMIT, format!("\"default\";r={left};t={seconds}"));
+        }
         let took = self.begun.elapsed();
         let status = answer.status.as_u16();
         if let Some(span) = &self.span {

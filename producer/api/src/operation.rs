@@ -77,6 +77,8 @@ pub struct Operation {
     pub problems: Vec<Code>,
     /// Whether it may take longer than the time limit of a request.
     pub is_long: bool,
+    /// Whether it is a probe, which strangers may ask however often.
+    pub is_probe: bool,
     /// What carries it out.
     pub run: Run,
 }
@@ -110,6 +112,7 @@ impl Operation {
             gives: Vec::new(),
             problems,
             is_long: false,
+            is_probe: false,
             run,
         }
     }
@@ -184,6 +187,12 @@ impl Operation {
         self.problems.extend(problems);
         self.problems.sort_unstable();
         self.problems.dedup();
+        self
+    }
+
+    /// It is a probe, as load balancers send them.
+    pub fn probe(mut self) -> Operation {
+        self.is_probe = true;
         self
     }
 

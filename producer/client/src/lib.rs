@@ -67,7 +67,8 @@ pub use config::{Config, Notes};
 pub use dead_letters::{Asked, Fate, Replay};
 pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
 pub use history::{
-    Adjusted, Adjustment, Entry, LIMIT_MAX, Page, Period, Statement, TransactionFilter,
+    Adjusted, Adjustment, Entry, LIMIT_MAX, PAGE_BYTES_MAX, Page, Period, Statement, Tell, Told,
+    TransactionFilter,
 };
 pub use hold::{Capture, Decided};
 pub use in_session::{InSessionError, ReceiptInSession};

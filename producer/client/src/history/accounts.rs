@@ -8,6 +8,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, rawdoc};
 use serde_json::json;
 
 use super::cursor::{self, Place};
+use super::room::{AT_ONCE, Room, Tell, Told};
 use super::{Page, and_one, check_limit, id_of};
 use crate::client::Client;
 use crate::error::Error;
@@ -15,8 +16,9 @@ use crate::readable::readable;
 
 impl Client {
     /// Accounts by their names, with `marks`, the number of transactions in flight on each, in
-    /// place of the marks themselves, which may be many. A page has 1 to 1,000 accounts; `cursor`
-    /// is the `next` of the page before.
+    /// place of the marks themselves, which may be many. A page has 1 to 1,000 accounts, and fewer
+    /// where they have more than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX) together; `cursor` is the
+    /// `next` of the page before.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and when the server stays away.
@@ -25,6 +27,19 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<Document>, Error> {
+        self.accounts_told(limit, cursor, Told::whole).await
+    }
+
+    /// The same, with what `tell` makes of each document.
+    ///
+    /// # Errors
+    /// As [`Client::accounts`].
+    pub async fn accounts_told<T: Send + 'static>(
+        &self,
+        limit: u32,
+        cursor: Option<&str>,
+        tell: Tell<T>,
+    ) -> Result<Page<T>, Error> {
         let limit = check_limit(limit)?;
         let of = json!(["accounts"]);
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
@@ -33,14 +48,16 @@ impl Client {
         let read = || {
             let marks = self.store().stored_path(ACCOUNTS, MARKS);
             let pipeline = pipeline(&after, limit, &marks);
-            self.store().aggregate("accounts", ACCOUNTS, pipeline, limit + 1, listed)
+            let more = move |room: &mut Room<Place, T>, found: &RawDocument| {
+                let Some(account) = listed(found) else { return true };
+                let Some(id) = id_of(&account) else { return true };
+                room.take(Place { at: 0, id }, found.as_bytes().len(), tell(account))
+            };
+            let room = Room::new(limit);
+            self.store().aggregate_while("accounts", ACCOUNTS, pipeline, AT_ONCE, room, more)
         };
-        let mut items = self.insist(read).await?;
-        let goes_on = items.len() > limit;
-        items.truncate(limit);
-        let last = items.last().filter(|_| goes_on).and_then(id_of);
-        let next = last.map(|id| cursor::write(&of, &Place { at: 0, id }));
-        Ok(Page { items, next })
+        let room = self.insist(read).await?;
+        Ok(room.page(None, |place| cursor::write(&of, place)))
     }
 }
 

@@ -13,10 +13,12 @@ mod letters;
 mod limits;
 mod listener;
 mod overview;
+mod rates;
 mod reading;
 mod readme;
 mod schemathesis;
 mod submitting;
+mod tls;
 
 use serde_json::{Value, json};
 
