@@ -21,7 +21,6 @@ use mongodb::bson::{Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf,
 use super::Store;
 use super::own::LINE;
 use super::raw::shown;
-use super::read::cstr;
 
 /// The filter for all lines. What others have put into the journal does not match.
 #[must_use]
@@ -307,20 +306,11 @@ impl Store {
     pub async fn read_while<T: Send + 'static>(
         &self,
         operation: &'static str,
-        mut command: RawDocumentBuf,
-        mut seen: T,
+        command: RawDocumentBuf,
+        seen: T,
         more: impl Fn(&mut T, &RawDocument) -> bool + Send + 'static,
     ) -> Result<T, LedgerError> {
-        command.append(cstr("batchSize"), i64::from(LINES_AT_ONCE));
-        let (database, command) = (self.database.clone(), self.reading(operation, command));
-        let read = async move {
-            // The command itself says how many come first; this is for what follows.
-            let open = database.run_raw_cursor_command(command).batch_size(LINES_AT_ONCE);
-            let mut cursor = open.await?;
-            while cursor.advance().await? && more(&mut seen, cursor.current()) {}
-            Ok(seen)
-        };
-        self.limited(operation, read).await.map_err(LedgerError::without_effect)
+        self.find_while(operation, command, LINES_AT_ONCE as usize, seen, more).await
     }
 }
 

@@ -192,6 +192,67 @@ impl Store {
         self.find(operation, command, |document| Some(document.to_owned())).await
     }
 
+    /// Reads what a `find` command yields one document after the other, so many at once, until `more`
+    /// says that it has enough or there is no more; returns what it has made of them.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub async fn find_while<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        mut command: RawDocumentBuf,
+        at_once: usize,
+        seen: T,
+        more: impl Fn(&mut T, &RawDocument) -> bool + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        command.append(cstr("batchSize"), i32::try_from(at_once).unwrap_or(i32::MAX));
+        let command = self.reading(operation, command);
+        self.cursor_while(operation, command, at_once, seen, more).await
+    }
+
+    /// The same of a pipeline.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub async fn aggregate_while<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        collection: &str,
+        pipeline: RawArrayBuf,
+        at_once: usize,
+        seen: T,
+        more: impl Fn(&mut T, &RawDocument) -> bool + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let mut command = self.aggregation(operation, collection, pipeline, at_once);
+        command.append(cstr("readConcern"), self.read_concern());
+        self.cursor_while(operation, command, at_once, seen, more).await
+    }
+
+    async fn cursor_while<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        command: RawDocumentBuf,
+        at_once: usize,
+        mut seen: T,
+        more: impl Fn(&mut T, &RawDocument) -> bool + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let (database, at_once) =
+            (self.database.clone(), u32::try_from(at_once).unwrap_or(u32::MAX));
+        let Command { sent, answer } = self.sent(operation, command).await?;
+        let read = async move {
+            // The command itself says how many come first; this is for what follows.
+            let mut cursor = database.run_raw_cursor_command(sent).batch_size(at_once).await?;
+            while cursor.advance().await? {
+                let document = answer.read(cursor.current()).ok();
+                if document.is_some_and(|document| !more(&mut seen, &document)) {
+                    break;
+                }
+            }
+            Ok(seen)
+        };
+        self.limited(operation, read).await.map_err(LedgerError::without_effect)
+    }
+
     pub(super) async fn cursor<T: Send + 'static>(
         &self,
         operation: &'static str,

@@ -1,7 +1,8 @@
 //! Accounts: creating them, looking at them, their statements, and changing their status and floor.
 
 use axum::http::{HeaderValue, StatusCode, header};
-use client::{Adjusted, Change, Entry, Error, NewFloor, Opened, Period, readable};
+use bson::Document;
+use client::{Adjusted, Change, Entry, Error, NewFloor, Opened, Period, Told, readable};
 use input::{ACCOUNT, FLOOR, Record, parse_account, parse_floor};
 use ledger::account::Account as Stored;
 use ledger::notation::Notation;
@@ -20,7 +21,7 @@ use super::view::{Account, Money};
 /// A page of accounts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Accounts {
-    /// The accounts, by name.
+    /// The accounts, by name. A page of large documents is short and has a next one all the same.
     items: Vec<Account>,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,9 +150,12 @@ async fn with_alike(call: &Call, name: &str, error: Error) -> Problem {
 /// `GET /v1/accounts`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
     let prefixes = call.access.accounts();
-    let page = call.api.client.accounts_under(prefixes, call.limit()?, call.text("cursor")).await?;
+    // What is told of an account is short, whatever else its document has.
+    let tell = |one: Document| Told { item: Account::listed(&one), bytes: 0 };
+    let (limit, cursor) = (call.limit()?, call.text("cursor"));
+    let page = call.api.client.accounts_told(prefixes, limit, cursor, tell).await?;
     let told = |problem| call.api.client.wrong_with_account(problem);
-    let items = page.items.iter().map(|one| Account::listed(one).told(told)).collect();
+    let items = page.items.into_iter().map(|one| one.told(told)).collect();
     Ok(Answer::json(StatusCode::OK, &Accounts { items, next: page.next }))
 }
 

@@ -24,17 +24,6 @@ use super::tokens::{Caller, Scope};
 /// The parameter that says why.
 pub const REASON: &str = "reason";
 
-/// The address from which a connection has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
-
-impl Peer {
-    /// The address of whoever sends a request; that of a proxy, where there is one.
-    pub fn of(parts: &Parts) -> Option<IpAddr> {
-        parts.extensions.get::<Peer>().map(|Peer(address)| address.ip().to_canonical())
-    }
-}
-
 /// Somebody in the console, beside the token.
 #[derive(Clone, Debug, Default)]
 pub struct Person {

@@ -91,6 +91,7 @@ pub async fn submit(call: Call) -> Result<Answer, Problem> {
     let reading = tokio::task::spawn_blocking(read);
     let read = reading.await.map_err(|_| Problem::new(Code::Internal, "reading it broke down"))?;
     let mut array = read?;
+    call.count_items(array.items.len())?;
     call.api.take(array.items.len())?;
     if let Some(key) = &array.key
         && let Some(keyed) = requests::open(&call.api.client, key, &array).await?

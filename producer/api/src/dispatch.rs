@@ -19,11 +19,12 @@ use ledger::limits::echo;
 use observe::{Context, FutureExt, Span, SpanKind, TRACEPARENT, TraceParent};
 
 use super::access::Access;
-use super::acting::{self, Peer, Person};
+use super::acting::{self, Person};
 use super::answer::Answer;
 use super::call::Call;
 use super::operation::Operation;
 use super::problem::{Code, Problem};
+use super::rates::{Peer, Rate};
 use super::received::{Received, WAIT_MAX_S};
 use super::tokens::Caller;
 use super::{Api, origin};
@@ -57,7 +58,8 @@ pub fn answer_nowhere(
     request: Request,
 ) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    Exchange::begin(&parts, "none").end(api, answer)
+    let counted = api.count_if_stranger(&parts);
+    Exchange::begin(&parts, "none").end(api, counted.and(answer))
 }
 
 /// The answer to a request for a page that is no operation, and who asked for it.
@@ -99,7 +101,7 @@ pub async fn ask(
     let access = operation.admit(caller)?;
     received.only(&operation.params)?;
     let act = acting::of_person(operation, &received, caller, person)?;
-    let call = Call { api: api.clone(), access, received };
+    let call = Call { api: api.clone(), access, rate: caller.rate(), received };
     let answer = carry_out(operation, call, act, ()).await?;
     Ok(until(answer, caller.expires()))
 }
@@ -118,7 +120,7 @@ async fn run(
     let body = api.read(body, most).await?;
     let query = parts.uri.query().unwrap_or_default();
     let received = Received::new(id, query, parts.headers, body.bytes.clone());
-    let call = Call { api: api.clone(), access, received };
+    let call = Call { api: api.clone(), access, rate: exchange.rate.clone(), received };
     call.only(&operation.params)?;
     let Exchange { caller, from, id: request, .. } = &*exchange;
     let act = acting::of_request(operation, &call, caller, *from, request)?;
@@ -213,18 +215,18 @@ fn admit(
     let tokens = api.tokens();
     origin::check(&tokens, &parts.method, &parts.headers)?;
     if operation.scope.is_none() {
+        // What strangers send through a proxy must not make its probes fail.
+        if !operation.is_probe {
+            api.count_if_stranger(parts)?;
+        }
         return Ok((Access::full(), None));
     }
     let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let caller = tokens.caller(authorization, DateTime::now())?;
+    let known = tokens.caller(authorization, DateTime::now());
+    let caller = known.or_else(|refused| api.count_stranger(parts).and(Err(refused)))?;
     exchange.caller.clone_from(&caller.name);
-    let counted = caller.count();
-    if let Some(rate) = caller.rate() {
-        let left = counted.as_ref().map_or(0, |left| left.unwrap_or_default());
-        exchange.head(RATE_LIMIT_POLICY, format!("\"default\";q={rate};w=1"));
-        exchange.head(RATE_LIMIT, format!("\"default\";r={left};t=1"));
-    }
-    counted?;
+    exchange.rate = caller.rate();
+    caller.count(Instant::now())?;
     Ok((operation.admit(caller)?, caller.expires()))
 }
 
@@ -237,6 +239,8 @@ struct Exchange {
     caller: String,
     /// The address of whoever sends it.
     from: Option<IpAddr>,
+    /// The rate of who sends it, if there is a limit.
+    rate: Option<Arc<Rate>>,
     headers: HeaderMap,
     begun: Instant,
     span: Option<Span>,
@@ -257,6 +261,7 @@ impl Exchange {
             uri: parts.uri.clone(),
             caller: String::new(),
             from: Peer::of(parts),
+            rate: None,
             headers: HeaderMap::new(),
             begun: Instant::now(),
             span: None,
@@ -290,6 +295,13 @@ impl Exchange {
         let problem = answer.as_ref().err().map(|problem| problem.detail.clone());
         let answer = answer.unwrap_or_else(|problem| problem.answer());
         self.head(REQUEST_ID, self.id.clone());
+        if let Some(rate) = self.rate.take() {
+            // Of the moment of the answer: the items of an array have been counted by now.
+            let (left, until_all) = rate.left(Instant::now());
+            let seconds = (until_all.as_secs_f64().ceil() as u64).max(1);
+            self.head(RATE_LIMIT_POLICY, format!("\"default\";q={};w=1", rate.per_second));
+            self.head(RATE_LIMIT, format!("\"default\";r={left};t={seconds}"));
+        }
         let took = self.begun.elapsed();
         let status = answer.status.as_u16();
         if let Some(span) = &self.span {

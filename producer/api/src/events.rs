@@ -25,6 +25,7 @@ use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::hub::{Following, Item};
+use super::listeners::Listening;
 use super::param::named;
 use super::problem::{Code, Problem};
 use super::received::Received;
@@ -77,7 +78,8 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
         From::Number(number) => number,
         From::Last => call.api.client.last_end().await?,
     };
-    let reading = Reading { api: call.api.clone(), filter, limit };
+    let (api, submitter) = (call.api.clone(), call.access.submitter().cloned());
+    let reading = Reading { api, submitter, filter, limit };
     let page = reading.after(after).await;
     let mut page = page.map_err(|error| Problem::from(error).of_parameters())?;
     let until = wait.map(|wait| Instant::now() + wait.limit);
@@ -95,6 +97,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
 /// What a list is read with.
 struct Reading {
     api: Arc<Api>,
+    submitter: Option<Arc<str>>,
     filter: EndFilter,
     limit: u32,
 }
@@ -107,7 +110,7 @@ impl Reading {
     /// Reads on until something passes, or the server stops.
     async fn wait_for_more(&self, page: &mut EndPage) -> Result<(), Problem> {
         let Api { hub, stop, .. } = &*self.api;
-        let _following = follow_hub(&self.api).await?;
+        let _following = follow_hub(&self.api, self.submitter.as_ref()).await?;
         let mut news = hub.news();
         while page.items.is_empty() && !stop.is_cancelled() {
             news.mark_unchanged();
@@ -135,7 +138,7 @@ pub async fn follow(call: Call) -> Result<Answer, Problem> {
             })?
         }
     };
-    let following = follow_hub(&call.api).await?;
+    let following = follow_hub(&call.api, call.access.submitter()).await?;
     let follower = Follower {
         at: last,
         news: call.api.hub.news(),
@@ -158,12 +161,18 @@ pub async fn follow(call: Call) -> Result<Answer, Problem> {
     Ok(answer.with(header::CACHE_CONTROL, NEVER))
 }
 
-async fn follow_hub(api: &Arc<Api>) -> Result<Following, Problem> {
+/// Lets a caller follow, who has a limit of its own beside that of all.
+async fn follow_hub(
+    api: &Arc<Api>,
+    caller: Option<&Arc<str>>,
+) -> Result<(Following, Listening), Problem> {
+    let listening = api.listeners.enter(caller)?;
     let most = api.settings.listeners_max;
     let following = timeout(OPEN_LIMIT, api.hub.follow(most)).await;
     let following = following
         .map_err(|_| Problem::new(Code::Unavailable, "MongoDB: no events can be read now"))?;
-    following.ok_or_else(|| Problem::new(Code::RateLimited, format!("{most} follow already")))
+    let full = || Problem::new(Code::RateLimited, format!("{most} follow already"));
+    Ok((following.ok_or_else(full)?, listening))
 }
 
 /// Which ends the caller wants to hear of.
@@ -223,7 +232,7 @@ struct Follower {
     at: u64,
     filter: EndFilter,
     stop: CancellationToken,
-    _following: Following,
+    _following: (Following, Listening),
 }
 
 impl Follower {

@@ -19,6 +19,7 @@ mod items;
 mod keys;
 mod ledger;
 mod letters;
+mod listeners;
 mod looks;
 mod metrics;
 pub mod openapi;
@@ -29,26 +30,32 @@ mod page;
 mod param;
 mod parked;
 pub mod problem;
+mod rates;
 pub mod received;
 mod requests;
 pub mod routes;
 mod scope;
+mod secret_file;
 mod server;
 pub mod session_keys;
 mod settlement;
 mod stream;
 pub mod submissions;
+mod tls;
 pub mod tokens;
 pub mod transactions;
 mod view;
 mod words;
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use client::{Client, Error};
 use observe::pages::{self, Pages, StatusCode};
 use tokio::net::TcpListener;
@@ -56,21 +63,27 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::bodies::{BodyMemory, HeldBody};
+use self::bodies::{BodyLimits, BodyMemory, HeldBody};
 use self::gate::{Gate, Taken};
 use self::hub::Hub;
 use self::ledger::Asked;
+use self::listeners::Listeners;
 use self::metrics::Metrics;
 use self::overview::Viewing;
+use self::rates::Strangers;
+use self::tls::Tls;
 
-pub use self::acting::{Peer, Person};
+pub use self::acting::Person;
 pub use self::answer::Answer;
 pub use self::dispatch::{Shown, ask, show_page};
 pub use self::origin::check as check_origin;
 pub use self::problem::{Code, Problem};
+pub use self::rates::Peer;
 pub use self::received::Received;
 pub use self::server::Site;
 pub use self::session_keys::SessionKeys;
+pub use self::stream::Patience;
+pub use self::tls::TlsFiles;
 pub use self::tokens::{Caller, Scope, Tokens};
 use ::overview::Sampler;
 
@@ -82,21 +95,30 @@ pub struct Settings {
     /// The file of the keys that sign-ins of the console are sealed with; none for a key that ends
     /// with this server.
     pub session_keys: Option<PathBuf>,
-    /// The most requests a second of one token.
+    /// The certificate; none to speak without TLS.
+    pub tls: Option<TlsFiles>,
+    /// The most requests a second of one token; an array counts as many as it has items.
     pub rate: Option<NonZeroU32>,
+    /// The most requests a second without a good token from one address.
+    pub rate_of_address: Option<NonZeroU32>,
+    /// Proxies that are believed when they say from whom a request comes.
+    pub proxies: Vec<IpAddr>,
     /// The most connections.
     pub connections_max: usize,
     /// The most listeners to events.
     pub listeners_max: usize,
+    /// The most streams of one token, of events and of the overview.
+    pub streams_of_token_max: usize,
     /// The largest body, in bytes.
     pub body_bytes_max: usize,
     /// The most transactions of one array.
     pub items_max: usize,
     /// With so many messages in the queue, submissions are refused.
     pub backlog_max: u32,
-    /// How long headers, or a body, may take to come, nothing of an answer may be read, and a
-    /// connection may be idle.
-    pub read_limit: Duration,
+    /// How long a connection may wait for its other end.
+    pub patience: Patience,
+    /// How long all of a body may take to come.
+    pub body_limit: Duration,
     /// How long a server may be away before a request fails.
     pub give_up_after: Duration,
 }
@@ -127,6 +149,7 @@ pub mod limits {
     pub use super::ledger::STATS_COUNTED_MAX;
     pub use super::letters::LOOKED_AT_MAX as LETTERS_LOOKED_AT_MAX;
     pub use super::overview::VIEWERS_MAX;
+    pub use super::rates::ADDRESSES_MAX;
     pub use super::received::WAIT_MAX_S;
     pub use super::requests::IDS_BYTES_MAX as KEYED_IDS_BYTES_MAX;
     pub use super::server::{DRAIN_LIMIT, HEAD_BYTES_MAX};
@@ -139,8 +162,11 @@ pub struct Api {
     settings: Settings,
     tokens: RwLock<Arc<Tokens>>,
     session_keys: RwLock<Arc<SessionKeys>>,
+    tls: Option<Arc<Tls>>,
     gate: Arc<Gate>,
     hub: Arc<Hub>,
+    listeners: Arc<Listeners>,
+    strangers: Strangers,
     metrics: Metrics,
     asked: Asked,
     /// What was said of settlement when it was last looked at.
@@ -157,11 +183,12 @@ impl Api {
     /// An API over a ledger.
     ///
     /// # Errors
-    /// When the file of tokens, or that of session keys, can't be read; the sentence names file and
-    /// line.
+    /// When the file of tokens, that of session keys, or one of TLS can't be read; the sentence names
+    /// file and line.
     pub fn new(client: Client, settings: Settings, stop: CancellationToken) -> Result<Api, String> {
         let tokens = settings.load_tokens()?;
         let session_keys = settings.load_session_keys()?;
+        let tls = settings.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
         let bodies = BodyMemory::new(settings.body_bytes_max.max(bodies::BYTES_MAX));
         Ok(Api {
             viewing: Viewing::new(Sampler::new(client.clone())),
@@ -169,8 +196,11 @@ impl Api {
             bodies,
             tokens: RwLock::new(Arc::new(tokens)),
             session_keys: RwLock::new(Arc::new(session_keys)),
+            tls,
             gate: Arc::new(Gate::new(settings.backlog_max.into())),
             hub: Arc::new(Hub::new()),
+            listeners: Arc::new(Listeners::new(settings.streams_of_token_max)),
+            strangers: Strangers::new(settings.rate_of_address, &settings.proxies),
             metrics: Metrics::new(),
             asked: Asked::default(),
             seen: settlement::Seen::default(),
@@ -194,6 +224,9 @@ impl Api {
         beside.spawn(gate::watch(api.gate.clone(), client.clone(), stop.clone()));
         beside.spawn(hub::run(api.hub.clone(), client, stop.clone()));
         beside.spawn(reload(api.clone(), stop.clone()));
+        if let Some(tls) = &api.tls {
+            beside.spawn(tls::watch(tls.clone(), stop.clone()));
+        }
         let (looking, until) = (api.clone(), stop.clone());
         beside.spawn(async move { looking.viewing.sampler.run(until).await });
         if let Some(probes) = probes {
@@ -211,7 +244,26 @@ impl Api {
     /// # Errors
     /// When it is longer, comes too slowly, or there is no memory for it.
     pub async fn read(&self, body: Body, bytes_max: usize) -> Result<HeldBody, Problem> {
-        self.bodies.read(body, bytes_max, self.settings.read_limit).await
+        let Settings { patience, body_limit: total, .. } = self.settings;
+        self.bodies.read(body, BodyLimits { bytes: bytes_max, stall: patience.stall, total }).await
+    }
+
+    /// Counts a request that came with no good token.
+    ///
+    /// # Errors
+    /// When its address has sent too many of them.
+    pub fn count_stranger(&self, parts: &Parts) -> Result<(), Problem> {
+        self.strangers.count(parts, Instant::now())
+    }
+
+    /// The same for a request that needs no token; with a good one it does not count.
+    ///
+    /// # Errors
+    /// As [`Api::count_stranger`].
+    pub fn count_if_stranger(&self, parts: &Parts) -> Result<(), Problem> {
+        let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        let known = self.tokens().caller(authorization).map(|_| ());
+        known.or_else(|_| self.count_stranger(parts))
     }
 
     /// If the broker was not told of what is done, new submissions would wait for it.
@@ -255,8 +307,8 @@ impl Pages for Api {
     }
 }
 
-/// Reads the tokens and the keys of sessions again at each SIGHUP. A file that can't be read leaves
-/// what it held as it is.
+/// Reads the tokens, the keys of sessions and the certificate again at each SIGHUP. A file that can't
+/// be read leaves what it held as it is.
 async fn reload(api: Arc<Api>, stop: CancellationToken) {
     let mut hangups = match signal(SignalKind::hangup()) {
         Ok(hangups) => hangups,
@@ -269,6 +321,9 @@ async fn reload(api: Arc<Api>, stop: CancellationToken) {
                 tracing::info!("the tokens were read again");
             }
             Err(problem) => tracing::error!(problem, "the tokens stay as they were"),
+        }
+        if let Some(tls) = &api.tls {
+            tls.reload();
         }
         if api.settings.session_keys.is_none() {
             continue;

@@ -98,6 +98,8 @@ pub struct Operation {
     pub act: Option<Act>,
     /// Whether it may take longer than the time limit of a request.
     pub is_long: bool,
+    /// Whether it is a probe, which strangers may ask however often.
+    pub is_probe: bool,
     /// What carries it out.
     pub run: Run,
 }
@@ -134,6 +136,7 @@ impl Operation {
             problems,
             act: None,
             is_long: false,
+            is_probe: false,
             run,
         }
     }
@@ -281,6 +284,12 @@ impl Operation {
         on: fn(&Received) -> ActSubject,
     ) -> Operation {
         self.act = Some(Act { what, on, of_people_only: true });
+        self
+    }
+
+    /// It is a probe, as load balancers send them.
+    pub fn probe(mut self) -> Operation {
+        self.is_probe = true;
         self
     }
 

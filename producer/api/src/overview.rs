@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use super::Api;
 use super::answer::Answer;
 use super::call::Call;
+use super::listeners::Listening;
 use super::problem::{Code, Problem};
 
 /// The most streams of one server: as many people look at once at most.
@@ -53,7 +54,7 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
 
 /// `GET /v1/overview/stream`
 pub async fn follow(call: Call) -> Result<Answer, Problem> {
-    let viewer = Viewer::enter(call.api.clone())?;
+    let viewer = Viewer::enter(call.api.clone(), call.access.submitter())?;
     let pieces = stream::unfold(viewer, |mut viewer| async {
         Some((Ok::<_, Infallible>(viewer.next().await?), viewer))
     });
@@ -68,17 +69,19 @@ struct Viewer {
     answers: watch::Receiver<Answers>,
     /// The number of the next point; none before the first event.
     next: Option<u64>,
+    _listening: Listening,
 }
 
 impl Viewer {
-    fn enter(api: Arc<Api>) -> Result<Viewer, Problem> {
+    fn enter(api: Arc<Api>, caller: Option<&Arc<str>>) -> Result<Viewer, Problem> {
+        let listening = api.listeners.enter(caller)?;
         let one_more = |count: usize| (count < VIEWERS_MAX).then_some(count + 1);
         let entered =
             api.viewing.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         let full = |_| Problem::new(Code::RateLimited, format!("{VIEWERS_MAX} watch already"));
         entered.map_err(full)?;
         let answers = api.viewing.sampler.answers();
-        Ok(Viewer { api, answers, next: None })
+        Ok(Viewer { api, answers, next: None, _listening: listening })
     }
 
     /// What comes next, as text; the end when the server stops.

@@ -302,14 +302,19 @@ impl Problem {
         }
     }
 
+    /// The header `Retry-After`, if there is a moment to try again.
+    pub fn seconds_to_wait(&self) -> Option<HeaderValue> {
+        let seconds = self.retry_after?.as_secs_f64().ceil() as u64;
+        Some(HeaderValue::from(seconds.max(1)))
+    }
+
     /// The response.
     pub fn answer(&self) -> Answer {
         const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
         let mut answer =
             Answer::json(self.code.status(), &self.told()).with(header::CONTENT_TYPE, CONTENT_TYPE);
-        if let Some(after) = self.retry_after {
-            let seconds = after.as_secs_f64().ceil() as u64;
-            answer = answer.with(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        if let Some(after) = self.seconds_to_wait() {
+            answer = answer.with(header::RETRY_AFTER, after);
         }
         if self.code == Code::Unauthorized {
             const BEARER: HeaderValue = HeaderValue::from_static("Bearer");

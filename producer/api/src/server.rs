@@ -1,8 +1,10 @@
 //! Connections: how many, how long they may be idle, and how they end.
 //!
 //! Promises that a client that is slow to send its headers, reads nothing of its answers, or keeps
-//! an idle connection, is cut off after a while; that no more connections are open than allowed;
-//! and that a stop answers what was accepted before it ends.
+//! an idle connection, is cut off after a while, each with a limit of its own (`stream`); that no
+//! more connections are open than allowed; and that a stop answers what was accepted before it ends.
+//! Where there is a certificate, agreeing on TLS is a part of the connection: it has a limit of time,
+//! and nobody else waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +14,24 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::routing::{MethodFilter, MethodRouter};
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::acting::Peer;
 use super::answer::Answer;
 use super::dispatch::{answer_nowhere, dispatch};
 use super::operation::Operation;
 use super::problem::{Code, Problem};
+use super::rates::Peer;
 use super::received::WAIT_MAX_S;
-use super::stream::Stream;
+use super::stream::{Patience, Stream, Turns};
 use super::{Api, routes};
 
 /// The largest head of a request, in bytes: its first line and all headers.
@@ -67,31 +72,64 @@ pub async fn serve(api: Arc<Api>, site: Site, listener: TcpListener, stop: Cance
         };
         // Answers are small: waiting for more to send with them would only delay them.
         drop(stream.set_nodelay(true));
-        let mut http = hyper::server::conn::http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(api.settings.read_limit);
-        http.max_header_size(HEAD_BYTES_MAX).max_buf_size(BUFFER_BYTES_MAX);
-        let routed = TowerToHyperService::new(router.clone());
-        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
-            routed.call(request)
-        });
-        let stream = Stream::new(TokioIo::new(stream), api.settings.read_limit);
-        let connection = graceful.watch(http.serve_connection(stream, service));
-        let metrics = api.metrics.clone();
+        let (api, router, watcher) = (api.clone(), router.clone(), graceful.watcher());
         tokio::spawn(async move {
-            metrics.connections.inc();
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection broke");
+            api.metrics.connections.inc();
+            if let Err(error) = converse(&api, stream, Peer(peer.ip()), router, watcher).await {
+                tracing::debug!(error, "a connection broke");
             }
-            metrics.connections.dec();
+            api.metrics.connections.dec();
             drop(permit);
         });
     }
     // Nobody new gets in; who is in gets an answer.
     drop(listener);
-    if tokio::time::timeout(DRAIN_LIMIT, graceful.shutdown()).await.is_err() {
+    if timeout(DRAIN_LIMIT, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests were not answered within {DRAIN_LIMIT:?}");
     }
+}
+
+/// Serves a connection to its end, by TLS where there is a certificate.
+async fn converse(
+    api: &Api,
+    stream: TcpStream,
+    peer: Peer,
+    router: Router,
+    watcher: Watcher,
+) -> Result<(), String> {
+    let patience = api.settings.patience;
+    let Some(tls) = &api.tls else {
+        let served = watcher.watch(connection(stream, peer, router, patience)).await;
+        return served.map_err(|error| error.to_string());
+    };
+    // As long as the head of a request, because nothing is known of whoever connects.
+    let agreed = timeout(patience.head, tls.acceptor().accept(stream)).await;
+    let stream = agreed.map_err(|_| "TLS was not agreed on in time".to_owned())?;
+    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    let served = watcher.watch(connection(stream, peer, router, patience)).await;
+    served.map_err(|error| error.to_string())
+}
+
+/// The requests of a connection.
+fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    peer: Peer,
+    router: Router,
+    patience: Patience,
+) -> impl GracefulConnection<Error = hyper::Error> {
+    let mut http = http1::Builder::new();
+    // The stream has limits of its own, which end sooner. With this one, hyper looks for the next
+    // request as soon as an answer is sent, and so the stream hears of it.
+    http.timer(TokioTimer::new()).header_read_timeout(patience.idle + patience.head);
+    http.max_header_size(HEAD_BYTES_MAX).max_buf_size(BUFFER_BYTES_MAX);
+    let (router, turns) = (TowerToHyperService::new(router), Turns::default());
+    let stream = Stream::new(TokioIo::new(stream), patience, turns.clone());
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        let (answering, answer) = (turns.answer(), router.call(request));
+        async move { answer.await.map(|response| response.map(|body| answering.through(body))) }
+    });
+    http.serve_connection(stream, service)
 }
 
 fn router(api: Arc<Api>, Site { pages, missing }: Site) -> Router {

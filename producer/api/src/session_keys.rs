@@ -10,18 +10,15 @@
 //! make a session. So a file that everybody on the machine can read is refused. Fails with a
 //! sentence that names file and line.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha512};
 
+use super::secret_file;
 use super::tokens::entries;
 
 /// The fewest characters of a key: 32 random bytes in Base64.
 const KEY_CHARACTERS_MIN: usize = 43;
-
-/// The rights of those who are neither the owner nor of the group.
-const OTHERS: u32 = 0o007;
 
 /// The keys, the newest first. There is one at least.
 pub struct SessionKeys(Vec<[u8; 64]>);
@@ -37,16 +34,9 @@ impl SessionKeys {
 
     /// Reads the file.
     pub fn load(path: &Path) -> Result<SessionKeys, String> {
-        let failed = |error| format!("{}: {error}", path.display());
-        let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();
-        if mode & OTHERS != 0 {
-            let (path, mode) = (path.display(), mode & 0o777);
-            return Err(format!(
-                "{path}: everybody on this machine can read the keys (mode {mode:03o}); take the \
-                 rights of others away"
-            ));
-        }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = secret_file::read(path, "the keys")?;
+        let text =
+            String::from_utf8(text).map_err(|error| format!("{}: {error}", path.display()))?;
         SessionKeys::parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))
     }
 

@@ -4,15 +4,16 @@ use std::time::SystemTime;
 
 use axum::http::StatusCode;
 use bson::{DateTime, Document};
-use client::{Canceled, Error, Origin, TransactionFilter};
+use client::{Canceled, Error, Origin, Page, TransactionFilter};
 use ledger::limits::echo;
 use ledger::transaction::State;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::access::Debited;
-use super::answer::Answer;
+use super::answer::{Answer, as_text};
 use super::call::Call;
 use super::problem::{Code, Problem};
 use super::received::{Received, Wait};
@@ -22,9 +23,11 @@ use super::view::Transaction;
 /// A page of transactions.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Transactions {
-    /// The transactions, newest first. Without `account`, a page of some states may be short or
-    /// empty and have a next one all the same: it looks through so many transactions at most.
-    items: Vec<Transaction>,
+    /// The transactions, newest first. A page of large ones is short and has a next one all the
+    /// same, and so is one of some states, which may be empty, too: it looks through so many
+    /// transactions at most.
+    #[schema(value_type = Vec<Transaction>)]
+    items: Vec<Box<RawValue>>,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -68,10 +71,11 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
             return Ok(Answer::json(StatusCode::OK, &none));
         }
     }
-    let page = call.api.client.transactions(&filter, call.limit()?, call.text("cursor")).await;
-    let page = page.map_err(|error| Problem::from(error).of_parameters())?;
-    let items = page.items.iter().map(Transaction::of).collect();
-    Ok(Answer::json(StatusCode::OK, &Transactions { items, next: page.next }))
+    let (limit, cursor) = (call.limit()?, call.text("cursor"));
+    let tell = |document: Document| as_text(&Transaction::of(&document));
+    let page = call.api.client.transactions_told(&filter, limit, cursor, tell).await;
+    let Page { items, next } = page.map_err(|error| Problem::from(error).of_parameters())?;
+    Ok(Answer::json(StatusCode::OK, &Transactions { items, next }))
 }
 
 /// Which transactions a list is about.

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::tokens::{Grant, Scope, moment, prefix};
-use api::{Api, Settings};
+use api::{Api, Patience, Settings, TlsFiles};
 use bson::DateTime;
 use clap::{Args, ValueEnum};
 use observe::pages;
@@ -40,6 +40,13 @@ pub struct ServeArgs {
     /// Address of /metrics, /healthz and /readyz, which need no token there; `off` for none
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9470")]
     http: String,
+    /// Speak TLS with the certificate in this file (PEM, that of the server first); it is read again
+    /// when it changes
+    #[arg(long, env = "TANDEM_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate (PEM), in a file that not everybody can read
+    #[arg(long, env = "TANDEM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// The file of the tokens, a line for each: NAME SCOPES SHA256, and then `expires=MOMENT`,
     /// `rate=NUMBER` and `accounts=PREFIX` as needed
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
@@ -48,15 +55,26 @@ pub struct ServeArgs {
     /// for all servers; without it a sign-in counts at this server only, and ends with it
     #[arg(long, env = "TANDEM_SESSION_KEYS", value_name = "FILE")]
     session_keys: Option<PathBuf>,
-    /// The most requests a second of one token that has no rate of its own; 0 is unlimited
+    /// The most requests a second of one token that has no rate of its own; an array counts as many
+    /// as it has items; 0 is unlimited
     #[arg(long, env = "TANDEM_RATE", default_value_t = 0)]
     rate: u32,
+    /// The most requests a second without a good token from one address (of IPv6: /64); 0 is
+    /// unlimited
+    #[arg(long, env = "TANDEM_RATE_ADDRESS", value_name = "RATE", default_value_t = 50)]
+    rate_address: u32,
+    /// The addresses of proxies whose last entry in X-Forwarded-For is believed for that rate
+    #[arg(long, env = "TANDEM_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',')]
+    trusted_proxy: Vec<IpAddr>,
     /// The most connections; further ones wait
     #[arg(long, env = "TANDEM_CONNECTIONS", default_value_t = 1_024)]
     connections: u16,
     /// The most listeners to events
     #[arg(long, env = "TANDEM_LISTENERS", default_value_t = 100)]
     listeners: u16,
+    /// The most streams of one token, of events and of the overview, and lists that wait for events
+    #[arg(long, env = "TANDEM_TOKEN_STREAMS", value_name = "STREAMS", default_value_t = 25)]
+    token_streams: u16,
     /// The largest body, in bytes
     #[arg(long, env = "TANDEM_BODY_BYTES", default_value_t = 8 << 20)]
     body_bytes: u32,
@@ -67,10 +85,19 @@ pub struct ServeArgs {
     /// many submissions were inserted
     #[arg(long, env = "TANDEM_BACKLOG", default_value_t = 100_000)]
     backlog: u32,
-    /// How long headers or a body may take to come, nothing of an answer may be read, and a
-    /// connection may be idle, in seconds
-    #[arg(long, env = "TANDEM_READ_LIMIT", default_value_t = 30)]
-    read_limit: u16,
+    /// How long the head of a request may take to come, in seconds
+    #[arg(long, env = "TANDEM_HEAD_LIMIT", value_name = "SECONDS", default_value_t = 10)]
+    head_limit: u16,
+    /// How long all of a body may take to come, in seconds
+    #[arg(long, env = "TANDEM_BODY_LIMIT", value_name = "SECONDS", default_value_t = 60)]
+    body_limit: u16,
+    /// How long nothing of a body may come, or nothing of an answer be read, in seconds
+    #[arg(long, env = "TANDEM_STALL_LIMIT", value_name = "SECONDS", default_value_t = 30)]
+    stall_limit: u16,
+    /// How long a connection may be idle between an answer and the next request, in seconds; longer
+    /// than a load balancer in front keeps it, for which 60 is usual
+    #[arg(long, env = "TANDEM_IDLE_LIMIT", value_name = "SECONDS", default_value_t = 75)]
+    idle_limit: u16,
 }
 
 pub(crate) const TOKEN_HELP: &str = "\
@@ -136,17 +163,32 @@ impl From<ScopeFlag> for Scope {
 }
 
 impl ServeArgs {
+    fn tls_files(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
+        Some(TlsFiles { certificate, key })
+    }
+
     fn settings(&self, give_up_after: Duration) -> Settings {
+        let seconds = |limit: u16| Duration::from_secs(limit.max(1).into());
         Settings {
             tokens: self.tokens.clone(),
             session_keys: self.session_keys.clone(),
+            tls: self.tls_files(),
             rate: NonZeroU32::new(self.rate),
+            rate_of_address: NonZeroU32::new(self.rate_address),
+            proxies: self.trusted_proxy.clone(),
             connections_max: self.connections.max(1).into(),
             listeners_max: self.listeners.into(),
+            streams_of_token_max: self.token_streams.into(),
             body_bytes_max: self.body_bytes as usize,
             items_max: self.array_items as usize,
             backlog_max: self.backlog,
-            read_limit: Duration::from_secs(self.read_limit.max(1).into()),
+            patience: Patience {
+                head: seconds(self.head_limit),
+                idle: seconds(self.idle_limit),
+                stall: seconds(self.stall_limit),
+            },
+            body_limit: seconds(self.body_limit),
             give_up_after,
         }
     }
@@ -181,7 +223,8 @@ pub async fn serve(
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| Error::Failed(format!("{}: {error}", args.listen)))?;
     let address = listener.local_addr().map_err(|error| Error::Failed(error.to_string()))?;
-    writeln!(out, "listening on http://{address}").map_err(Error::output)?;
+    let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
+    writeln!(out, "listening on {scheme}://{address}").map_err(Error::output)?;
     out.flush().map_err(Error::output)?;
     Arc::new(api).serve(producer_console::site(), listener, probes).await;
     Ok(Exit::Ok)

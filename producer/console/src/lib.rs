@@ -22,6 +22,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::{Answer, Api, Code, Problem, Scope, Shown, Site, Tokens, check_origin, show_page};
 use axum::Router;
@@ -40,6 +41,9 @@ use self::visit::Visit;
 
 /// The addresses of the console.
 const PATHS: [&str; 2] = ["/", "/console/{*page}"];
+
+/// The address of the form that asks for a token, and to which that is sent.
+const SIGN_IN: &str = "/console/sign-in";
 
 /// The most bytes of a form: an id and a reason, percent-encoded.
 const FORM_BYTES_MAX: usize = 16 << 10;
@@ -82,20 +86,29 @@ async fn answer(
     parts: Parts,
     body: Body,
 ) -> Shown {
-    if let Err(problem) = check_origin(&api.tokens(), &parts.method, &parts.headers) {
+    let (tokens, keys) = (api.tokens(), api.session_keys());
+    if let Err(problem) = check_origin(&tokens, &parts.method, &parts.headers) {
+        return nobody(failed(None, &problem));
+    }
+    let caller = session::caller(&tokens, &keys, &parts.headers, DateTime::now());
+    // A sign-in counts by itself, when it is known whether its token is good.
+    let signs_in = parts.method == Method::POST && parts.uri.path() == SIGN_IN;
+    if caller.is_none()
+        && !signs_in
+        && let Err(problem) = api.count_stranger(&parts)
+    {
         return nobody(failed(None, &problem));
     }
     match (&parts.method, parts.uri.path()) {
         (&Method::GET, "/console/console.css") => return nobody(file("text/css", STYLE)),
         (&Method::GET, "/console/console.js") => return nobody(file("text/javascript", SCRIPT)),
         (&Method::GET, "/console/icon.svg") => return nobody(file("image/svg+xml", ICON)),
-        (_, "/console/sign-in") => {
+        (_, SIGN_IN) => {
             return nobody(session::sign_in(api, parts, body).await);
         }
         _ => {}
     }
-    let (tokens, keys) = (api.tokens(), api.session_keys());
-    let Some(caller) = session::caller(&tokens, &keys, &parts.headers, DateTime::now()) else {
+    let Some(caller) = caller else {
         return nobody(session::form(StatusCode::UNAUTHORIZED, None));
     };
     let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
@@ -109,7 +122,7 @@ async fn answer(
 }
 
 async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem> {
-    visit.caller.count()?;
+    visit.caller.count(Instant::now())?;
     let most = if parts.method == Method::POST { FORM_BYTES_MAX } else { 0 };
     let form = visit.api.read(body, most).await?;
     let path = parts.uri.path().trim_start_matches("/console").trim_start_matches('/');
@@ -171,7 +184,16 @@ fn failed(visit: Option<&Visit>, problem: &Problem) -> Answer {
         }
         p { a href="/" { "To the overview" } }
     };
-    html(status, html::page(visit, "It did not work", content))
+    let answer = html(status, html::page(visit, "It did not work", content));
+    wait_before_again(answer, problem)
+}
+
+/// The same answer, which says when to try again, if the problem says it.
+fn wait_before_again(answer: Answer, problem: &Problem) -> Answer {
+    match problem.seconds_to_wait() {
+        Some(seconds) => answer.with(header::RETRY_AFTER, seconds),
+        None => answer,
+    }
 }
 
 /// A page with the headers that all pages have.

@@ -8,9 +8,9 @@
 //! the cookie: who has copied it before has the session until then.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use api::{Answer, Api, Caller, SessionKeys, Tokens};
+use api::{Answer, Api, Caller, Problem, SessionKeys, Tokens};
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -20,7 +20,7 @@ use bson::DateTime;
 use ledger::hex::{from_hex, hex};
 use maud::html;
 
-use super::{FORM_BYTES_MAX, go_to, html as answer_with};
+use super::{FORM_BYTES_MAX, SIGN_IN, go_to, html as answer_with, wait_before_again};
 
 /// The name of the cookie.
 const COOKIE: &str = "tandem_session";
@@ -77,7 +77,7 @@ pub fn form(status: StatusCode, problem: Option<&str>) -> Answer {
     let content = html! {
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
         p { "Sign in with a token of this API. Reading needs the scope read; pages say what each act needs." }
-        form method="post" action="/console/sign-in" {
+        form method="post" action=(SIGN_IN) {
             label for="token" { "Token" }
             input #token name="token" type="password" autocomplete="current-password" required;
             button { "Sign in" }
@@ -86,7 +86,13 @@ pub fn form(status: StatusCode, problem: Option<&str>) -> Answer {
     answer_with(status, super::html::page(None, "Sign in", content))
 }
 
-/// `GET` and `POST /console/sign-in`
+/// The same page, after what was sent could not be looked at.
+fn refused(problem: &Problem) -> Answer {
+    wait_before_again(form(problem.code.status(), Some(&problem.detail)), problem)
+}
+
+/// `GET` and `POST /console/sign-in`. A good token counts in its own rate, another one in that of the
+/// address that it comes from.
 pub async fn sign_in(api: &Api, parts: Parts, body: Body) -> Answer {
     if parts.method != Method::POST {
         return form(StatusCode::OK, None);
@@ -94,13 +100,20 @@ pub async fn sign_in(api: &Api, parts: Parts, body: Body) -> Answer {
     let read = api.read(body, FORM_BYTES_MAX).await;
     let body = match read {
         Ok(body) => body,
-        Err(problem) => return form(problem.code.status(), Some(&problem.detail)),
+        Err(problem) => return refused(&problem),
     };
     let mut fields = form_urlencoded::parse(&body.bytes);
     let token =
         fields.find(|(name, _)| name == "token").map(|(_, token)| token).unwrap_or_default();
     let authorization = format!("Bearer {}", token.trim());
     let caller = api.tokens().caller(Some(authorization.as_bytes()), DateTime::now()).cloned();
+    let counted = match &caller {
+        Ok(caller) => caller.count(Instant::now()),
+        Err(_) => api.count_stranger(&parts),
+    };
+    if let Err(problem) = counted {
+        return refused(&problem);
+    }
     let caller = match caller {
         Ok(caller) => caller,
         Err(problem) => {

@@ -255,19 +255,41 @@ fn api() -> Vec<Limit> {
     vec![
         of("TANDEM_CONNECTIONS", "connections", "", "further ones wait", slow),
         of(
-            "TANDEM_READ_LIMIT",
-            "headers, a body: how long they may take",
+            "TANDEM_HEAD_LIMIT",
+            "the head of a request: how long it may take to come, from its first byte; of the first \
+             one, from the beginning of the connection",
             "s",
-            "408, or cut off",
+            "cut off",
             slow,
         ),
-        of("TANDEM_READ_LIMIT", "an idle connection", "s", "cut off", slow),
+        of("TANDEM_BODY_LIMIT", "a body: how long all of it may take to come", "s", "408", slow),
         of(
-            "TANDEM_READ_LIMIT",
+            "TANDEM_STALL_LIMIT",
+            "a body of which nothing comes",
+            "s",
+            "408",
+            "a_body_that_stalls_is_given_up_and_one_that_goes_on_has_its_whole_time",
+        ),
+        of(
+            "TANDEM_STALL_LIMIT",
             "an answer of which nothing is read",
             "s",
             "cut off",
             "a_client_that_reads_nothing_is_cut_off",
+        ),
+        of(
+            "TANDEM_IDLE_LIMIT",
+            "a connection without a request, after an answer",
+            "s",
+            "closed",
+            "an_idle_connection_outlives_the_limit_of_a_head_and_is_closed_after_its_own",
+        ),
+        of(
+            "TANDEM_HEAD_LIMIT",
+            "agreeing on TLS",
+            "s",
+            "cut off",
+            "who_does_not_come_to_terms_keeps_nobody_out_and_is_cut_off",
         ),
         limit(
             "the head of a request: address and headers",
@@ -334,10 +356,33 @@ fn api() -> Vec<Limit> {
         ),
         of(
             "TANDEM_RATE",
-            "requests a second of one token that has no rate of its own; 0 is unlimited",
+            "requests a second of one token that has no rate of its own, and items of its arrays; 0 is \
+             unlimited",
+            "",
+            "429 with `Retry-After`; an array is taken as long as nothing is owed, and what is over is \
+             owed",
+            "an_array_counts_its_items_and_the_next_request_waits_for_them",
+        ),
+        of(
+            "TANDEM_RATE_ADDRESS",
+            "requests a second without a good token from one address (of IPv6: /64); 0 is unlimited",
             "",
             "429 with `Retry-After`",
-            "requests_beyond_the_rate_are_told_when_to_come_again",
+            "requests_without_a_good_token_are_limited_and_those_with_one_are_not",
+        ),
+        limit(
+            "addresses that are told apart for that",
+            p::ADDRESSES_MAX,
+            "ADDRESSES_MAX",
+            "further ones share a rate, for a second",
+            "very_many_addresses_take_no_more_than_the_table_and_shut_out_nobody_for_long",
+        ),
+        of(
+            "TANDEM_TOKEN_STREAMS",
+            "streams of one token, of events and of the overview, and lists that wait for events",
+            "",
+            "429",
+            "a_token_has_so_many_streams_and_leaves_those_of_others",
         ),
         of(
             "TANDEM_BACKLOG",
@@ -410,6 +455,13 @@ fn api() -> Vec<Limit> {
             "LIMIT_MAX",
             "422",
             "a_cursor_continues_its_own_list_only_and_limits_have_bounds",
+        ),
+        limit(
+            "a page of transactions or of accounts, as BSON or as JSON, whichever is more",
+            bytes(client::PAGE_BYTES_MAX),
+            "PAGE_BYTES_MAX",
+            "it ends early, and `next` goes on behind its last item; one item is always given",
+            "pages_of_the_largest_transactions_end_early_and_stay_within_the_memory_of_the_manifest",
         ),
         limit(
             "waiting for an outcome",

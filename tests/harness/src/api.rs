@@ -56,17 +56,30 @@ impl World {
     /// # Panics
     /// As [`World::api`].
     pub async fn api_with(&self, arguments: &[&str], env: &[(&str, &str)]) -> Api {
+        let mut api = self.launch_api(arguments, env);
+        let address = api.address;
+        api.wait_until_it_answers(address).await;
+        api
+    }
+
+    /// Starts the API with a certificate, and waits until it serves.
+    ///
+    /// # Panics
+    /// As [`World::api`].
+    pub async fn api_by_tls(&self, arguments: &[&str]) -> Api {
+        let mut api = self.launch_api(arguments, &[]);
+        // Its probes speak no TLS, and answer when the API itself listens.
+        let probes = api.probes;
+        api.wait_until_it_answers(probes).await;
+        api
+    }
+
+    fn launch_api(&self, arguments: &[&str], env: &[(&str, &str)]) -> Api {
         let (address, probes) = (free_address(), free_address());
         let (listen, http) = (address.to_string(), probes.to_string());
         let serve = ["serve", "--listen", listen.as_str(), "--http", http.as_str()];
         let process = self.spawn_producer(&[&serve, arguments].concat(), env);
-        let mut api = Api { process, address, probes, authorization: None };
-        wait_until("the API answers", s(60), async || {
-            assert!(api.exited().is_none(), "it has ended by itself");
-            http::get(address, "/healthz").await.is_some_and(|answer| answer.status == 200)
-        })
-        .await;
-        api
+        Api { process, address, probes, authorization: None }
     }
 
     /// Makes a token, and adds its line to the file of tokens.
@@ -99,6 +112,14 @@ impl World {
 }
 
 impl Api {
+    async fn wait_until_it_answers(&mut self, address: SocketAddr) {
+        wait_until("the API answers", s(60), async || {
+            assert!(self.exited().is_none(), "it has ended by itself");
+            http::get(address, "/healthz").await.is_some_and(|answer| answer.status == 200)
+        })
+        .await;
+    }
+
     /// Sends this token from now on.
     pub fn use_token(&mut self, token: &str) {
         self.authorization = Some(format!("Bearer {token}"));

@@ -120,9 +120,11 @@ fn about_itself() -> Vec<Operation> {
             .gives_text("text/plain; version=0.0.4", "The figures"),
         get("/healthz", "healthz", |_| Box::pin(async { Ok(Answer::text("text/plain", "ok\n")) }))
             .about("Whether the server lives", "")
+            .probe()
             .gives_text("text/plain", "It lives"),
         get("/readyz", "readyz", |call| Box::pin(ready(call)))
             .about("Whether this process takes requests", "Also while a server is away")
+            .probe()
             .gives_text("text/plain", "It does"),
     ]
 }

@@ -11,6 +11,7 @@ use mongodb::bson::{Document, RawArrayBuf, RawDocument, rawdoc};
 use serde_json::json;
 
 use super::cursor::{self, Place};
+use super::room::{AT_ONCE, Room, Tell, Told};
 use super::{Page, and_one, check_limit, id_of};
 use crate::client::Client;
 use crate::error::Error;
@@ -18,8 +19,9 @@ use crate::readable::readable;
 
 impl Client {
     /// Accounts by their names, with `marks`, the number of transactions in flight on each, in
-    /// place of the marks themselves, which may be many. A page has 1 to 1,000 accounts; `cursor`
-    /// is the `next` of the page before.
+    /// place of the marks themselves, which may be many. A page has 1 to 1,000 accounts, and fewer
+    /// where they have more than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX) together; `cursor` is the
+    /// `next` of the page before.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and when the server stays away.
@@ -28,21 +30,22 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<Document>, Error> {
-        self.accounts_under(&[], limit, cursor).await
+        self.accounts_told(&[], limit, cursor, Told::whole).await
     }
 
-    /// The same of those accounts only whose names begin with one of these; of all, if there is
-    /// none.
+    /// The same, with what `tell` makes of each document; of those accounts only whose names begin
+    /// with one of the prefixes, or of all, if there is none.
     ///
     /// # Errors
-    /// As [`Client::accounts`]; and [`Error::Refused`] where the names of accounts are no texts, so
-    /// that they are not in the order of their beginnings.
-    pub async fn accounts_under(
+    /// As [`Client::accounts`]; and [`Error::Refused`] where there are prefixes, and the names of
+    /// accounts are no texts, so that they are not in the order of their beginnings.
+    pub async fn accounts_told<T: Send + 'static>(
         &self,
         prefixes: &[String],
         limit: u32,
         cursor: Option<&str>,
-    ) -> Result<Page<Document>, Error> {
+        tell: Tell<T>,
+    ) -> Result<Page<T>, Error> {
         let limit = check_limit(limit)?;
         let of = json!(["accounts"]);
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
@@ -53,23 +56,28 @@ impl Client {
             return Err(Error::refused("accounts", problem));
         }
         let marks = self.store().stored_path(ACCOUNTS, MARKS);
-        let mut items: Vec<Document> = Vec::new();
+        let (mut items, mut so_far) = (Vec::new(), Room::<Place, T>::new(limit));
         for names in ranges(prefixes, &after) {
-            let most = limit + 1 - items.len();
             let read = || {
-                let pipeline = pipeline(&names, most - 1, &marks);
-                self.store().aggregate("accounts", ACCOUNTS, pipeline, most, listed)
+                let room = so_far.rest();
+                let pipeline = pipeline(&names, room.left(), &marks);
+                let more = move |room: &mut Room<Place, T>, found: &RawDocument| {
+                    let Some(account) = listed(found) else { return true };
+                    let Some(id) = id_of(&account) else { return true };
+                    room.take(Place { at: 0, id }, found.as_bytes().len(), tell(account))
+                };
+                self.store().aggregate_while("accounts", ACCOUNTS, pipeline, AT_ONCE, room, more)
             };
-            items.extend(self.insist(read).await?);
-            if items.len() > limit {
-                break;
+            let room = self.insist(read).await?;
+            so_far = room.rest();
+            let is_over = room.is_over();
+            let page = room.page(None, |place| cursor::write(&of, place));
+            items.extend(page.items);
+            if is_over {
+                return Ok(Page { items, next: page.next });
             }
         }
-        let goes_on = items.len() > limit;
-        items.truncate(limit);
-        let last = items.last().filter(|_| goes_on).and_then(id_of);
-        let next = last.map(|id| cursor::write(&of, &Place { at: 0, id }));
-        Ok(Page { items, next })
+        Ok(Page { items, next: None })
     }
 }
 

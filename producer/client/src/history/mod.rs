@@ -1,6 +1,6 @@
 //! What the ledger holds and held, in pages: lists of transactions and accounts, and statements.
 //!
-//! - [`cursor`]: where a page ends, as text for the caller.
+//! - [`cursor`]: where a page ends, as text for the caller; [`room`]: when it ends.
 //! - [`transactions`], [`of_account`], [`accounts`]: lists. [`statement`]: what was booked on one
 //!   account, [`booked`]: how that is read, and [`sum`]: what was booked before it.
 //! - [`acts`]: what people have done.
@@ -18,6 +18,7 @@ mod booked;
 mod cursor;
 mod journal;
 mod of_account;
+mod room;
 mod statement;
 mod sum;
 mod transactions;
@@ -30,6 +31,7 @@ use crate::error::Error;
 
 pub use acts::{ActFilter, act_json};
 pub use adjustment::{Adjusted, Adjustment};
+pub use room::{PAGE_BYTES_MAX, Tell, Told};
 pub use statement::{Entry, Period, Statement};
 pub use transactions::TransactionFilter;
 

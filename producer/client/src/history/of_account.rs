@@ -12,7 +12,7 @@
 //! A page reads no more than so many bytes of lines ([`BYTES_MAX`]) and so many documents. Then it
 //! may have fewer than it has room for, and goes on from there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ledger::LedgerError;
 use ledger::account::marks_from_raw;
@@ -24,10 +24,11 @@ use mongo::{
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use serde::{Deserialize, Serialize};
 
+use super::Page;
 use super::cursor::{self, LinePlace, Place};
 use super::journal::{self, BYTES_MAX};
-use super::transactions::{CREATED, TransactionFilter};
-use super::{Page, id_of};
+use super::room::{AT_ONCE, Room, Tell};
+use super::transactions::{CREATED, TransactionFilter, place};
 use crate::client::Client;
 use crate::error::Error;
 use crate::readable::readable;
@@ -52,18 +53,16 @@ enum Spot {
     Ended(LinePlace),
 }
 
-/// A transaction in its place.
-type Placed<P> = (P, Document);
-
 impl Client {
     /// A page of the list of an account.
-    pub(super) async fn transactions_of(
+    pub(super) async fn transactions_of<T: Send + 'static>(
         &self,
         account: &str,
         filter: &TransactionFilter,
         limit: usize,
         cursor: Option<&str>,
-    ) -> Result<Page<Document>, Error> {
+        tell: Tell<T>,
+    ) -> Result<Page<T>, Error> {
         for (state, problem) in UNLISTED {
             if filter.states.contains(&state) {
                 return Err(Error::invalid("state", problem));
@@ -72,34 +71,29 @@ impl Client {
         let of = filter.list();
         let after: Option<Spot> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
         self.needs_history().await?;
-        let found = self.in_flight_on(account, filter, after.as_ref()).await?;
-        let mut items: Vec<Placed<Spot>> =
-            found.into_iter().map(|(place, one)| (Spot::InFlight(place), one)).collect();
+        let mut room = Room::new(limit);
+        let in_flight = self.in_flight_on(account, filter, after.as_ref()).await?;
+        let is_it = |document: &Document, _: &Spot| filter.wants(document);
+        self.take_documents(&mut room, in_flight, is_it, tell).await?;
         let behind = match after {
             Some(Spot::Ended(place)) => Some(place),
             Some(Spot::InFlight(_)) | None => None,
         };
         let mut stopped = None;
-        if items.len() <= limit {
-            let most = limit + 1 - items.len();
-            let (found, place) = self.ended_on(account, filter, behind, most).await?;
-            items.extend(found.into_iter().map(|(place, one)| (Spot::Ended(place), one)));
-            stopped = place.map(Spot::Ended);
+        if !room.is_over() {
+            stopped = self.ended_on(account, filter, behind, &mut room, tell).await?;
         }
-        let goes_on = items.len() > limit;
-        items.truncate(limit);
-        let last = items.last().filter(|_| goes_on).map(|(spot, _)| spot.clone()).or(stopped);
-        let next = last.map(|spot| cursor::write(&of, &spot));
-        Ok(Page { items: items.into_iter().map(|(_, document)| document).collect(), next })
+        Ok(room.page(stopped.map(Spot::Ended), |spot| cursor::write(&of, spot)))
     }
 
-    /// The transactions in flight that have posted on an account, after the cursor.
+    /// The transactions in flight that have posted on an account, after the cursor: where they stand,
+    /// newest created first.
     async fn in_flight_on(
         &self,
         account: &str,
         filter: &TransactionFilter,
         after: Option<&Spot>,
-    ) -> Result<Vec<Placed<Place>>, Error> {
+    ) -> Result<Vec<(Spot, String)>, Error> {
         let after = match after {
             Some(Spot::Ended(_)) => return Ok(Vec::new()),
             Some(Spot::InFlight(place)) => Some(place),
@@ -113,79 +107,107 @@ impl Client {
         let marks: Vec<&str> = marks.iter().map(AsRef::as_ref).collect();
         let mut found = Vec::new();
         for ids in marks.chunks(MARKS_AT_ONCE) {
-            let read = || self.store().documents("transactions", TRANSACTIONS, ids, Fields::All);
+            let fields = Fields::Only(&["state", CREATED]);
+            let read = || self.store().documents("transactions", TRANSACTIONS, ids, fields);
             let documents = self.insist(read).await?;
             let documents = documents.iter().map(|document| readable(document));
-            let placed =
-                documents.filter(|document| filter.wants(document)).filter_map(|document| {
-                    let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
-                    Some((Place { at, id: id_of(&document)? }, document))
-                });
-            found.extend(placed.filter(|(place, _)| after.is_none_or(|after| place < after)));
+            let places = documents.filter(|document| filter.wants(document));
+            let places = places.filter_map(|document| place(&document));
+            found.extend(places.filter(|place| after.is_none_or(|after| place < after)));
         }
-        found.sort_by(|(one, _), (other, _)| other.cmp(one));
-        Ok(found)
+        found.sort();
+        found.reverse();
+        let spot = |place: Place| (Spot::InFlight(place.clone()), place.id);
+        Ok(found.into_iter().map(spot).collect())
     }
 
-    /// Those that have ended and name the account, after a place: no more than so many. With them,
-    /// where the reading was stopped before.
-    async fn ended_on(
+    /// Takes those that have ended and name the account, after a place. Returns where the reading was
+    /// stopped, if it was before the page is over.
+    async fn ended_on<T: Send + 'static>(
         &self,
         account: &str,
         filter: &TransactionFilter,
         mut after: Option<LinePlace>,
-        most: usize,
-    ) -> Result<(Vec<Placed<LinePlace>>, Option<LinePlace>), Error> {
-        let ends = filter.ends();
-        let (mut found, mut bytes, mut entries) = (Vec::new(), 0, 0);
-        if ends.is_empty() {
-            return Ok((found, None));
+        room: &mut Room<Spot, T>,
+        tell: Tell<T>,
+    ) -> Result<Option<LinePlace>, Error> {
+        let (mut bytes, mut count) = (0, 0);
+        if filter.ends().is_empty() {
+            return Ok(None);
         }
         self.insist(|| undated(self.store(), account)).await??;
-        let mut wanted = most;
+        // One more than there is room for tells that the list goes on.
+        let mut wanted = room.left() + 1;
         loop {
             let piece = || Piece::read(self.store(), account, filter, after.as_ref(), wanted);
             let piece = self.insist(piece).await?;
             if let Some(line) = &piece.bad {
                 return Err(journal::unreadable(line));
             }
-            found.extend(self.of_entries(filter, &piece.entries).await?);
-            found.truncate(most);
             bytes += piece.bytes;
-            entries += piece.entries.len();
+            count += piece.entries.len();
             after = piece.read_to;
-            if after.is_none() || found.len() == most {
-                return Ok((found, None));
+            self.take_ended(room, filter, piece.entries, tell).await?;
+            if after.is_none() || room.is_over() {
+                return Ok(None);
             }
-            if bytes > BYTES_MAX || entries > ENTRIES_MAX {
-                return Ok((found, after));
+            if bytes > BYTES_MAX || count > ENTRIES_MAX {
+                return Ok(after);
             }
-            wanted = (most - found.len()).max(ENTRIES_AT_ONCE);
+            wanted = (room.left() + 1).max(ENTRIES_AT_ONCE);
         }
     }
 
-    /// The documents of entries, in their order, without those that are gone.
-    async fn of_entries(
+    /// Takes the documents of entries, without those that are gone or have ended otherwise.
+    async fn take_ended<T: Send + 'static>(
         &self,
+        room: &mut Room<Spot, T>,
         filter: &TransactionFilter,
-        entries: &[Ended],
-    ) -> Result<Vec<Placed<LinePlace>>, Error> {
-        let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
+        entries: Vec<Ended>,
+        tell: Tell<T>,
+    ) -> Result<(), Error> {
+        let mut ends = BTreeMap::new();
+        let mut spots = Vec::new();
+        for Ended { place, id, end } in entries {
+            ends.insert(place.clone(), end);
+            spots.push((Spot::Ended(place), id));
         }
-        let read = || self.store().documents("transactions", TRANSACTIONS, &ids, Fields::All);
-        let documents = self.insist(read).await?;
-        let documents = documents.iter().map(|document| readable(document));
-        let mut documents: HashMap<String, Document> =
-            documents.filter_map(|document| Some((id_of(&document)?, document))).collect();
-        let placed = entries.iter().filter_map(|Ended { place, id, end }| {
-            let document = documents.remove(id)?;
-            let is_it = document.get_str("state").is_ok_and(|state| state == end.as_str())
-                && filter.is_since(&document);
-            is_it.then(|| (place.clone(), document))
-        });
-        Ok(placed.collect())
+        let is_it = |document: &Document, spot: &Spot| match spot {
+            Spot::InFlight(_) => false,
+            Spot::Ended(place) => {
+                let state = document.get_str("state").ok();
+                state == ends.get(place).map(|end| end.as_str()) && filter.is_since(document)
+            }
+        };
+        self.take_documents(room, spots, is_it, tell).await
+    }
+
+    /// Takes documents in this order, those that are meant, until the page is over.
+    async fn take_documents<T: Send + 'static>(
+        &self,
+        room: &mut Room<Spot, T>,
+        spots: Vec<(Spot, String)>,
+        is_it: impl Fn(&Document, &Spot) -> bool,
+        tell: Tell<T>,
+    ) -> Result<(), Error> {
+        for spots in spots.chunks(AT_ONCE) {
+            let ids: Vec<&str> = spots.iter().map(|(_, id)| id.as_str()).collect();
+            let read = || self.store().documents("transactions", TRANSACTIONS, &ids, Fields::All);
+            let stored = self.insist(read).await?;
+            let mut stored: HashMap<&str, &RawDocumentBuf> = stored
+                .iter()
+                .filter_map(|document| Some((document.get_str("_id").ok()?, document)))
+                .collect();
+            for (spot, id) in spots {
+                let Some(stored) = stored.remove(id.as_str()) else { continue };
+                let document = readable(stored);
+                let (bytes, is_meant) = (stored.as_bytes().len(), is_it(&document, spot));
+                if is_meant && !room.take(spot.clone(), bytes, tell(document)) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -13,10 +13,11 @@ use std::time::SystemTime;
 use ledger::LedgerError;
 use ledger::transaction::State;
 use mongo::{BY_CREATION, Store, TRANSACTIONS};
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use serde_json::{Value, json};
 
 use super::cursor::{self, Place};
+use super::room::{AT_ONCE, Room, Tell, Told};
 use super::{Page, and_one, check_limit, id_of};
 use crate::client::Client;
 use crate::error::Error;
@@ -40,15 +41,12 @@ pub(super) const CREATED: &str = "createdAt";
 /// How many transactions are read for a page.
 const READ_MAX: i32 = 20_000;
 
-/// Transactions with their places, in the order of the server, which alone knows that of ids.
-type InOrder = Vec<(Place, Document)>;
-
 impl Client {
     /// Transactions, newest created first; of an account, those in flight and then the others,
     /// newest ended first: of those that a worker has ended together, the canceled ones before
-    /// those that are done. A page has 1 to 1,000 of them, and of an account sometimes fewer or
-    /// none though the list goes on; `cursor` is the `next` of the page before, with the same
-    /// filter.
+    /// those that are done. A page has 1 to 1,000 of them; it has fewer where they have more than
+    /// [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX) together, and of an account sometimes fewer or none,
+    /// though the list goes on. `cursor` is the `next` of the page before, with the same filter.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and for the states `initial` and `scheduled`
@@ -60,9 +58,24 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Page<Document>, Error> {
+        self.transactions_told(filter, limit, cursor, Told::whole).await
+    }
+
+    /// The same, with what `tell` makes of each document. One document at a time is in memory as a
+    /// tree, which is many times as large as what is stored.
+    ///
+    /// # Errors
+    /// As [`Client::transactions`].
+    pub async fn transactions_told<T: Send + 'static>(
+        &self,
+        filter: &TransactionFilter,
+        limit: u32,
+        cursor: Option<&str>,
+        tell: Tell<T>,
+    ) -> Result<Page<T>, Error> {
         let limit = check_limit(limit)?;
         if let Some(account) = &filter.account {
-            return self.transactions_of(account, filter, limit, cursor).await;
+            return self.transactions_of(account, filter, limit, cursor, tell).await;
         }
         let of = filter.list();
         let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
@@ -78,14 +91,11 @@ impl Client {
             let before_end = doc! { CREATED: from, "_id": { "$lt": &end.id } };
             query.and(doc! { "$nor": [before_end] });
         }
-        let found = self.insist(|| query.run(self.store(), limit)).await?;
-        let mut page = page(&of, found, limit);
-        if page.next.is_none() {
-            page.next = end.map(|end| cursor::write(&of, &end));
-        }
-        Ok(page)
+        let room = self.insist(|| query.run(self.store(), limit, tell)).await?;
+        Ok(room.page(end, |place| cursor::write(&of, place)))
     }
 }
+
 impl TransactionFilter {
     /// What a cursor is bound to.
     pub(super) fn list(&self) -> Value {
@@ -146,29 +156,31 @@ impl Query {
             "limit": 1,
             "projection": raw(&doc! { CREATED: 1, "_id": 1 })?,
         };
-        let place = |document: &_| {
-            let document = readable(document);
-            let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
-            Some(Place { at, id: id_of(&document)? })
-        };
-        Ok(store.find("transactions", command, place).await?.pop())
+        let found = |document: &_| place(&readable(document));
+        Ok(store.find("transactions", command, found).await?.pop())
     }
 
-    async fn run(&self, store: &Store, limit: usize) -> Result<InOrder, LedgerError> {
+    /// The page in the order of the server, which alone knows that of ids.
+    async fn run<T: Send + 'static>(
+        &self,
+        store: &Store,
+        limit: usize,
+        tell: Tell<T>,
+    ) -> Result<Room<Place, T>, LedgerError> {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": raw(&self.filter)?,
             "sort": raw(&doc! { CREATED: -1, "_id": -1 })?,
             "hint": BY_CREATION,
+            // One more than a page has tells that the list goes on.
             "limit": and_one(limit),
-            "batchSize": and_one(limit),
         };
-        let placed = |document: &_| {
-            let document = readable(document);
-            let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
-            Some((Place { at, id: id_of(&document)? }, document))
+        let more = move |room: &mut Room<Place, T>, stored: &RawDocument| {
+            let document = readable(stored);
+            let Some(place) = place(&document) else { return true };
+            room.take(place, stored.as_bytes().len(), tell(document))
         };
-        store.find("transactions", command, placed).await
+        store.find_while("transactions", command, AT_ONCE, Room::new(limit), more).await
     }
 }
 
@@ -177,13 +189,10 @@ fn raw(document: &Document) -> Result<RawDocumentBuf, LedgerError> {
         .map_err(|error| LedgerError::lasting("transactions", error.to_string()))
 }
 
-/// The first of what was found. One more than a page has tells that the list goes on.
-fn page(of: &Value, mut found: InOrder, limit: usize) -> Page<Document> {
-    let goes_on = found.len() > limit;
-    found.truncate(limit);
-    let last = found.last().filter(|_| goes_on);
-    let next = last.map(|(place, _)| cursor::write(of, place));
-    Page { items: found.into_iter().map(|(_, document)| document).collect(), next }
+/// Where a document stands in the order, if it has a place there.
+pub(super) fn place(document: &Document) -> Option<Place> {
+    let at = document.get_datetime(CREATED).ok()?.timestamp_millis();
+    Some(Place { at, id: id_of(document)? })
 }
 
 #[cfg(test)]
@@ -193,23 +202,6 @@ mod tests {
     fn of(states: &[State], account: Option<&str>) -> TransactionFilter {
         let account = account.map(str::to_owned);
         TransactionFilter { states: states.to_vec(), account, since: None }
-    }
-
-    #[test]
-    fn pages_are_in_the_order_of_the_server_and_end_when_all_is_told() {
-        let place = |at: i64, id: &str| Place { at, id: id.to_owned() };
-        let document = |at: i64, id: &str| (place(at, id), doc! { "_id": id, "at": at });
-        let list = json!(["transactions"]);
-        let found: InOrder = vec![document(3, "a"), document(1, "10"), document(1, "9")];
-        let ids = |page: &Page<Document>| -> Vec<String> {
-            page.items.iter().filter_map(id_of).collect()
-        };
-        let page_of_two = page(&list, found.clone(), 2);
-        assert_eq!(ids(&page_of_two), ["a", "10"]);
-        let next = page_of_two.next.expect("one is left");
-        assert_eq!(cursor::read(&list, &next), Ok(place(1, "10")));
-        assert_eq!(page(&list, found.clone(), 3).next, None);
-        assert_eq!(page(&list, InOrder::new(), 5), Page { items: vec![], next: None });
     }
 
     #[test]

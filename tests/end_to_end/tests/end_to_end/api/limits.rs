@@ -1,5 +1,7 @@
 //! Slow, idle and many clients cost nobody else anything, and a stop answers what was accepted.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use harness::api::Api;
@@ -7,6 +9,9 @@ use harness::http::Answer;
 use harness::process::Signal;
 use harness::wait::{s, wait_until};
 use harness::world::World;
+use ledger::amount::Amount;
+use ledger::transaction::{Body, TransactionId};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -17,7 +22,8 @@ use super::transfer;
 async fn clients_that_are_slow_are_cut_off_and_delay_nobody() {
     let world = World::new().await;
     world.accounts(&[("a", 10)]).await;
-    let api = world.api(&["--read-limit", "2", "--connections", "20"]).await;
+    let limits = ["--head-limit", "2", "--body-limit", "2", "--connections", "20"];
+    let api = world.api(&limits).await;
     let mut slow = Vec::new();
     for start in [
         "GET /v1/accounts/a HTTP/1.1\r\nHost: loc",
@@ -54,10 +60,46 @@ async fn clients_that_are_slow_are_cut_off_and_delay_nobody() {
     world.finish().await;
 }
 
+/// Asks on a connection that is kept, and reads the answer, which has no body.
+async fn ask_again(stream: &mut TcpStream, pause: Duration) {
+    let ask = "HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let (first, rest) = ask.split_at(10);
+    stream.write_all(first.as_bytes()).await.expect("it reads");
+    tokio::time::sleep(pause).await;
+    stream.write_all(rest.as_bytes()).await.expect("it reads");
+    let mut said = Vec::new();
+    while !said.ends_with(b"\r\n\r\n") {
+        said.push(stream.read_u8().await.expect("it answers"));
+    }
+    assert!(said.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&said));
+}
+
+#[tokio::test]
+async fn an_idle_connection_outlives_the_limit_of_a_head_and_is_closed_after_its_own() {
+    let world = World::new().await;
+    let api = world.api(&["--head-limit", "3", "--idle-limit", "8"]).await;
+    let mut kept = TcpStream::connect(api.address).await.expect("it listens");
+    ask_again(&mut kept, Duration::ZERO).await;
+    // It stays longer than a head may take, and a head that begins late has all of its time.
+    tokio::time::sleep(s(6)).await;
+    ask_again(&mut kept, s(1)).await;
+    let idle = Instant::now();
+    let end = tokio::time::timeout(s(60), kept.read_to_end(&mut Vec::new())).await;
+    assert!(end.is_ok() && idle.elapsed() > s(7), "closed after {:?}", idle.elapsed());
+
+    let mut halfway = TcpStream::connect(api.address).await.expect("it listens");
+    ask_again(&mut halfway, Duration::ZERO).await;
+    halfway.write_all(b"GET /healthz HTT").await.expect("it reads");
+    let begun = Instant::now();
+    let end = tokio::time::timeout(s(60), halfway.read_to_end(&mut Vec::new())).await;
+    assert!(end.is_ok() && begun.elapsed() < s(7), "closed after {:?}", begun.elapsed());
+    world.finish().await;
+}
+
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_off() {
     let world = World::new().await;
-    let api = world.api(&["--read-limit", "2"]).await;
+    let api = world.api(&["--stall-limit", "2"]).await;
     let mut deaf = TcpStream::connect(api.address).await.expect("it listens");
     // Far more is asked for than the system keeps for somebody who does not read.
     let ask = "GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2_000);
@@ -197,10 +239,7 @@ fn worst_bodies() -> [(&'static str, String, u16); 4] {
 
 #[tokio::test]
 async fn the_worst_bodies_stay_within_the_memory_that_the_manifest_grants() {
-    let manifest = harness::deployment::root().join("deploy/kubernetes/base/api.yaml");
-    let manifest = std::fs::read_to_string(manifest).expect("it is there");
-    let granted = manifest.split("limits: {memory: ").nth(1).expect("it is limited");
-    let granted: u64 = granted.split("Mi").next().and_then(|mi| mi.parse().ok()).expect("in Mi");
+    let granted = granted_mebibytes();
     let world = World::new().await;
     let api = world.api(&[]).await;
     let address = api.address;
@@ -226,6 +265,82 @@ async fn the_worst_bodies_stay_within_the_memory_that_the_manifest_grants() {
     }
     api.get("/readyz").await.expect(200);
     world.finish().await;
+}
+
+/// Transactions with as much metadata as one may have: one long text, very many small values, or a
+/// text that takes six times as many bytes in JSON.
+fn largest_transactions(count: usize) -> Vec<(TransactionId, Body)> {
+    const BYTES: usize = ledger::limits::METADATA_BYTES_MAX - 1_000;
+    let body = |metadata: Document| {
+        let metadata = RawDocumentBuf::try_from(&metadata).expect("it is BSON");
+        let mut body = Body::transfer("a", "b", Amount::Int(1)).expect("it is a transfer");
+        body.metadata = Some(metadata);
+        body
+    };
+    let ones: Vec<Bson> = vec![Bson::Int32(1); BYTES / 11];
+    let bodies = [
+        body(doc! { "text": "x".repeat(BYTES) }),
+        body(doc! { "ones": ones }),
+        body(doc! { "text": "\u{1}".repeat(BYTES) }),
+    ];
+    (0..count).map(|at| (format!("{at:04}").into(), bodies[at % 3].clone())).collect()
+}
+
+/// The ids of a page of transactions, and where it goes on.
+async fn listed(api: &Api, cursor: Option<String>) -> (Vec<String>, Option<String>) {
+    let cursor = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+    let page = api.get(&format!("/v1/transactions?limit=1000{cursor}")).await.expect(200).json();
+    let ids = page["items"].as_array().expect("a list").iter();
+    let ids = ids.map(|item| item["id"].to_string()).collect();
+    (ids, page["next"].as_str().map(str::to_owned))
+}
+
+#[tokio::test]
+async fn pages_of_the_largest_transactions_end_early_and_stay_within_the_memory_of_the_manifest() {
+    const COUNT: usize = 120;
+    let granted = granted_mebibytes();
+    let world = World::new().await;
+    world.insert(&largest_transactions(COUNT)).await;
+    let api = Arc::new(world.api(&[]).await);
+    let callers = (0..16).map(|_| {
+        let api = api.clone();
+        tokio::spawn(async move {
+            let (mut cursor, mut sizes) = (None, Vec::new());
+            for _ in 0..3 {
+                let (ids, next) = listed(&api, cursor).await;
+                sizes.push(ids.len());
+                cursor = next;
+            }
+            sizes
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        let sizes = caller.await.expect("no panic");
+        assert!(sizes.iter().all(|size| (1..=16).contains(size)), "4 MiB and no more: {sizes:?}");
+    }
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let (ids, next) = listed(&api, cursor).await;
+        all.extend(ids);
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let different: BTreeSet<&String> = all.iter().collect();
+    assert_eq!((all.len(), different.len()), (COUNT, COUNT), "each once, and none is left out");
+    let peak = peak_mebibytes(api.pid());
+    eprintln!("16 lists of the largest transactions: {peak} MiB at most");
+    assert!(peak < granted, "{peak} of {granted} MiB");
+    world.finish().await;
+}
+
+/// The memory that the manifest grants a server of the API.
+fn granted_mebibytes() -> u64 {
+    let manifest = harness::deployment::root().join("deploy/kubernetes/base/api.yaml");
+    let manifest = std::fs::read_to_string(manifest).expect("it is there");
+    let granted = manifest.split("limits: {memory: ").nth(1).expect("it is limited");
+    granted.split("Mi").next().and_then(|mi| mi.parse().ok()).expect("in Mi")
 }
 
 /// The most memory that a process has taken so far.

@@ -14,10 +14,12 @@ mod limits;
 mod listener;
 mod overview;
 mod pausing;
+mod rates;
 mod reading;
 mod readme;
 mod schemathesis;
 mod submitting;
+mod tls;
 mod tokens;
 
 use serde_json::{Value, json};
