@@ -5,11 +5,10 @@
 //! somebody is about to do it, and that its end is noted before it is answered (see
 //! [`client::Client::act`]). Refuses a reason that is too long, and what can't be noted.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use client::{ActEnd, ActError, ActResult, ActSubject, ActVia, ActWho, Error, NewAct, act_reason};
 
 use super::Api;
@@ -195,7 +194,8 @@ mod tests {
         }
         let received = Received { id: "t".to_owned(), ..Received::default() };
         assert_eq!(request("confirm", &received), Ok(None));
-        let caller = crate::Tokens::everybody(None).caller(None).cloned().expect("anybody");
+        let now = bson::DateTime::now();
+        let caller = crate::Tokens::everybody(None).caller(None, now).cloned().expect("anybody");
         let by = of_person(operation("confirm"), &received, &caller, &Person::default());
         assert_eq!(by.expect("it is good").map(|act| act.what), Some("hold.confirm"));
     }

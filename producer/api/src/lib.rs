@@ -56,6 +56,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
+use bson::DateTime;
 use client::{Client, Error};
 use observe::pages::{self, Pages, StatusCode};
 use tokio::net::TcpListener;
@@ -262,7 +263,7 @@ impl Api {
     /// As [`Api::count_stranger`].
     pub fn count_if_stranger(&self, parts: &Parts) -> Result<(), Problem> {
         let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        let known = self.tokens().caller(authorization).map(|_| ());
+        let known = self.tokens().caller(authorization, DateTime::now()).map(|_| ());
         known.or_else(|_| self.count_stranger(parts))
     }
 

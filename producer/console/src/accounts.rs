@@ -83,7 +83,8 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
                 ("Floor", one["floor"].as_str().map_or(html! { "none" }, amount)), ("Opened with", amount(text(&one, "openingBalance"))),
             ] { div.figure { span { (name) } b { (amount) } } }
         }
-        (buttons(visit, id, &one, acts))
+        @if one["floorChange"].is_object() { p { (floor::changed(&one["floorChange"], amount)) } }
+        (buttons(visit, id, &one, allowed))
         section {
             h2 { "In flight and on hold" }
             @if marks.is_empty() { p { "Nothing." } }

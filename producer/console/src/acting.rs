@@ -5,7 +5,7 @@
 //! became of it.
 //! Whoever lacks the scope is refused before that; the access log has it.
 
-use api::{Answer, Code, Person, Problem, Scope};
+use api::{Answer, Code, Person, Problem};
 use axum::http::StatusCode;
 use ledger::limits::echo;
 use maud::{Markup, html};

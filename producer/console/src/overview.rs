@@ -195,7 +195,7 @@ fn settlement(visit: &Visit, seen: &Value) -> Markup {
                 (text(pause, "reason"))
             }
         } @else { p { "Workers settle what comes." } }
-        (buttons(visit, "ledger", &[act]))
+        (buttons(visit, "ledger", &Value::Null, &[act]))
     }
 }
 

@@ -100,7 +100,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
         @for (name, label) in [("notBefore", "Not before"), ("expiresAt", "Expires")] {
             @if let Some(at) = one[name].as_str() { p { (label) ": " b { (moment(at)) } } }
         }
-        (buttons(visit, id, &one, &acts(&one)))
+        (buttons(visit, id, &one, &allowed(&one)))
         section {
             h2 { "What has happened" }
             (table("What has happened", &["What", "When", "By and why"], history(&one)))
