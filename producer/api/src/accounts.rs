@@ -153,6 +153,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
     // What is told of an account is short, whatever else its document has.
     let tell = |one: Document| Told { item: Account::listed(&one), bytes: 0 };
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
+    let _room = call.api.room_for_a_list().await;
     let page = call.api.client.accounts_told(prefixes, limit, cursor, tell).await?;
     let told = |problem| call.api.client.wrong_with_account(problem);
     let items = page.items.into_iter().map(|one| one.told(told)).collect();

@@ -81,8 +81,14 @@ pub fn of_request(
         claimed: false,
         request: Some(request.to_owned()),
     };
-    let in_body = reason_in(&received.body);
-    let reason = received.text(REASON).or(in_body.as_deref()).map_or(Ok(None), read_reason)?;
+    let reason = match received.text(REASON) {
+        Some(text) => read_reason(text)?,
+        None => {
+            let in_body = reason_in(&received.body);
+            let read = in_body.as_deref().map_or(Ok(None), act_reason);
+            read.map_err(|problem| Problem::field(REASON, problem))?
+        }
+    };
     Ok(Some(NewAct { what: act.what, on: (act.on)(received), who, reason }))
 }
 
@@ -111,6 +117,9 @@ pub async fn noted(
 
 /// What an answer says of an act.
 fn told(answer: &Answer) -> ActEnd {
+    if let Some(ended) = &answer.ended {
+        return ended.clone();
+    }
     ActEnd::ok(match (answer.status, answer.headers.contains_key(REPLAYED)) {
         (_, true) => "it was so before",
         (StatusCode::ACCEPTED, false) => "it is durable and on its way",

@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use client::Told;
+use client::{ActEnd, Told};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -14,6 +14,8 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// Its content.
     pub body: Body,
+    /// What is noted of it if it is an act, where the status does not say that.
+    pub ended: Option<ActEnd>,
 }
 
 /// An item of a list as JSON, in which it takes much less memory than as a tree.
@@ -39,7 +41,7 @@ impl Answer {
     /// Any content.
     pub fn new(status: StatusCode, content_type: HeaderValue, body: Body) -> Answer {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, content_type)]);
-        Answer { status, headers, body }
+        Answer { status, headers, body, ended: None }
     }
 
     /// The same with a header.

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use client::{Canceled, Capture, Decided, Error, Standing, TransactionId};
+use client::{ActEnd, ActResult, Canceled, Capture, Decided, Error, Standing, TransactionId};
 use input::{HOLD, NAMED, Record, parse_hold, parse_named};
 use ledger::notation::Notation;
 use serde::Serialize;
@@ -191,6 +191,7 @@ async fn answer(call: &Call, decision: Decision) -> Result<Answer, Problem> {
     let (received, most) = (call.received.clone(), call.api.settings.items_max);
     let notation = call.api.client.store().notation();
     let items = read(move || wishes(&received, decision, most, &notation)).await?;
+    call.count_items(items.len())?;
     let results = decided(&call.api, decision, items).await;
     all_or_some(&results)?;
     let standings = match wait {
@@ -204,7 +205,9 @@ async fn answer(call: &Call, decision: Decision) -> Result<Answer, Problem> {
     };
     let items = results.into_iter().enumerate();
     let items: Vec<Item> = items.map(|(at, outcome)| item(at, outcome, &standings)).collect();
-    Ok(Answer::json(StatusCode::OK, &Decisions { summary: summary(&items), items }))
+    let summary = summary(&items);
+    let ended = Some(summary.ended());
+    Ok(Answer { ended, ..Answer::json(StatusCode::OK, &Decisions { summary, items }) })
 }
 
 /// Decides what could be read; the id and the result of each item.
@@ -292,6 +295,19 @@ fn item(index: usize, (id, result): Outcome, standings: &Standings) -> Item {
         state: Some(state),
         reason,
         problem: None,
+    }
+}
+
+impl Summary {
+    /// What is noted of an array.
+    fn ended(&self) -> ActEnd {
+        let Summary { decided, refused, failed } = self;
+        let end = ActEnd::ok(format!("{decided} decided, {refused} refused, {failed} not known"));
+        match (*decided, *refused, *failed) {
+            (_, _, 1..) => ActEnd { result: ActResult::Unknown, ..end },
+            (0, 1.., 0) => ActEnd { result: ActResult::Refused, code: Some("refused"), ..end },
+            _ => end,
+        }
     }
 }
 

@@ -38,6 +38,9 @@ pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-pol
 /// The longest id of a request that is taken over from its sender.
 const REQUEST_ID_BYTES_MAX: usize = 100;
 
+/// How often to look whether the token of an open stream is still good.
+const LOOK_AT_TOKEN_EVERY: Duration = Duration::from_secs(5);
+
 /// Answers a request for an operation. `id` is the name in its address.
 pub async fn dispatch(
     api: Arc<Api>,
@@ -103,7 +106,7 @@ pub async fn ask(
     let act = acting::of_person(operation, &received, caller, person)?;
     let call = Call { api: api.clone(), access, rate: caller.rate(), received };
     let answer = carry_out(operation, call, act, ()).await?;
-    Ok(until(answer, caller.expires()))
+    Ok(while_good(answer, api, caller.digest()))
 }
 
 async fn run(
@@ -114,7 +117,7 @@ async fn run(
     body: Body,
     exchange: &mut Exchange,
 ) -> Result<Answer, Problem> {
-    let (access, expires) = admit(api, operation, &parts, exchange)?;
+    let (access, token) = admit(api, operation, &parts, exchange)?;
     // Whoever sends a body where none has a meaning, maybe without a token, takes no memory.
     let most = operation.takes.as_ref().map_or(0, |_| api.settings.body_bytes_max);
     let body = api.read(body, most).await?;
@@ -126,17 +129,26 @@ async fn run(
     let act = acting::of_request(operation, &call, caller, *from, request)?;
     let context = exchange.trace(api, operation, &call);
     let answer = carry_out(operation, call, act, body).with_context(context).await?;
-    Ok(until(answer, expires))
+    Ok(match token {
+        Some(digest) => while_good(answer, api, digest),
+        None => answer,
+    })
 }
 
-/// The answer, which ends when the token expires, if it is a stream that would go on.
-fn until(mut answer: Answer, expires: Option<DateTime>) -> Answer {
+/// The answer; if it is a stream that would go on, it ends soon after the token is none any more.
+fn while_good(mut answer: Answer, api: &Arc<Api>, digest: [u8; 32]) -> Answer {
     const EVENTS: &str = "text/event-stream";
     let is_stream = answer.headers.get(header::CONTENT_TYPE).is_some_and(|it| it == EVENTS);
-    let Some(expires) = expires.filter(|_| is_stream) else { return answer };
-    let left = expires.timestamp_millis().saturating_sub(DateTime::now().timestamp_millis());
-    let end = tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap_or_default()));
-    answer.body = Body::from_stream(answer.body.into_data_stream().take_until(end));
+    if !is_stream {
+        return answer;
+    }
+    let api = api.clone();
+    let end = async move {
+        while api.tokens().again(&digest, DateTime::now()).is_some() {
+            tokio::time::sleep(LOOK_AT_TOKEN_EVERY).await;
+        }
+    };
+    answer.body = Body::from_stream(answer.body.into_data_stream().take_until(Box::pin(end)));
     answer
 }
 
@@ -205,13 +217,13 @@ async fn in_time<T: Send + 'static>(
 }
 
 /// Refuses whom it must, before anything of the body is read. Returns what the sender may see and
-/// touch, and when that ends.
+/// touch, and the digest of the token.
 fn admit(
     api: &Api,
     operation: &Operation,
     parts: &Parts,
     exchange: &mut Exchange,
-) -> Result<(Access, Option<DateTime>), Problem> {
+) -> Result<(Access, Option<[u8; 32]>), Problem> {
     let tokens = api.tokens();
     origin::check(&tokens, &parts.method, &parts.headers)?;
     if operation.scope.is_none() {
@@ -227,7 +239,7 @@ fn admit(
     exchange.caller.clone_from(&caller.name);
     exchange.rate = caller.rate();
     caller.count(Instant::now())?;
-    Ok((operation.admit(caller)?, caller.expires()))
+    Ok((operation.admit(caller)?, Some(caller.digest())))
 }
 
 /// What is known of a request and goes into its response, the log and the metrics.

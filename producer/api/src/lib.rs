@@ -61,6 +61,7 @@ use client::{Client, Error};
 use observe::pages::{self, Pages, StatusCode};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -87,6 +88,9 @@ pub use self::stream::Patience;
 pub use self::tls::TlsFiles;
 pub use self::tokens::{Caller, Scope, Tokens};
 use ::overview::Sampler;
+
+/// How many pages of lists are read at the same time.
+const LISTS_AT_ONCE: usize = 16;
 
 /// How the API is served.
 #[derive(Clone, Debug)]
@@ -174,6 +178,8 @@ pub struct Api {
     seen: settlement::Seen,
     viewing: Viewing,
     bodies: BodyMemory,
+    /// So many pages of lists are read at a time, because each may have megabytes.
+    lists: Semaphore,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
     /// Whether it is about to end.
@@ -205,6 +211,7 @@ impl Api {
             metrics: Metrics::new(),
             asked: Asked::default(),
             seen: settlement::Seen::default(),
+            lists: Semaphore::new(LISTS_AT_ONCE),
             looking: tokio::sync::Mutex::default(),
             settings,
             stop,
@@ -265,6 +272,11 @@ impl Api {
         let authorization = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
         let known = self.tokens().caller(authorization, DateTime::now()).map(|_| ());
         known.or_else(|_| self.count_stranger(parts))
+    }
+
+    /// Waits until a page of a list may be read.
+    async fn room_for_a_list(&self) -> SemaphorePermit<'_> {
+        self.lists.acquire().await.expect("it is never closed")
     }
 
     /// If the broker was not told of what is done, new submissions would wait for it.

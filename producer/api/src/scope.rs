@@ -15,9 +15,10 @@ pub enum Scope {
     Hold,
     /// Taking applied transactions back.
     Reverse,
-    /// Creating accounts without money on them; freezing, unfreezing and closing accounts.
+    /// Creating accounts without money on them; freezing, unfreezing and closing accounts; floors.
     Accounts,
-    /// What an operator does: canceling, rescheduling, dead letters, parked transactions, audits.
+    /// What an operator does: canceling, rescheduling, pausing settlement, dead letters, parked
+    /// transactions, audits, and reading acts.
     Operate,
 }
 

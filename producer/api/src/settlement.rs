@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use bson::DateTime;
 use client::{Error, Lagging, PAUSE_REASON_BYTES_MAX, Settlement as Said, Switched};
 use ledger::json::timestamp;
@@ -24,6 +24,7 @@ use super::call::Call;
 use super::param::string;
 use super::problem::Problem;
 use super::received::Received;
+use super::submissions::REPLAYED;
 
 /// The field of a body.
 const REASON: &str = "reason";
@@ -33,6 +34,9 @@ const ANYBODY: &str = "anybody";
 
 /// How old what was said may be when a page is drawn.
 const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// How long whoever has waited waits to be told of a pause.
+const NOTE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What was said of settlement when it was last looked at, for all who ask: pages look often.
 #[derive(Default)]
@@ -47,7 +51,7 @@ impl Api {
         match &*seen {
             Some((at, said)) if at.elapsed() < FRESH_FOR => said.clone(),
             Some(_) | None => {
-                let said = self.client.store().settlement().await.ok()?;
+                let said = self.client.store().settlement().await.ok().flatten();
                 seen.insert((Instant::now(), said)).1.clone()
             }
         }
@@ -140,9 +144,11 @@ pub async fn resume(call: Call) -> Result<Answer, Problem> {
 
 async fn switched_to(api: &Api, switched: Switched) -> Result<Answer, Problem> {
     *api.seen.0.lock().await = Some((Instant::now(), switched.settlement.clone()));
-    told(api, switched.settlement.as_ref())
-        .await
-        .map_err(|error| Error::after_a_write(error).into())
+    let answer = told(api, switched.settlement.as_ref()).await.map_err(Error::after_a_write)?;
+    Ok(match switched.changed {
+        true => answer,
+        false => answer.with(REPLAYED, HeaderValue::from_static("true")),
+    })
 }
 
 async fn told(api: &Api, said: Option<&Said>) -> Result<Answer, Error> {
@@ -178,7 +184,8 @@ fn reason(received: &Received) -> Result<Option<String>, Problem> {
 /// Why something still waits that somebody has waited for, if that is because settlement is paused.
 /// A courtesy: where it can't be looked at, nothing is said.
 pub async fn note(api: &Api) -> Option<String> {
-    let told = api.settlement().await.filter(|said| said.paused)?.told();
+    let looked = tokio::time::timeout(NOTE_LIMIT, api.settlement()).await.ok().flatten();
+    let told = looked.filter(|said| said.paused)?.told();
     Some(format!("settlement is paused {told}; {} lets it go on", Remedy::Resume))
 }
 

@@ -5,9 +5,10 @@
 //! is told once for each change of the files. The key is as secret as all tokens together, so a file
 //! that everybody can read is refused. Fails with a sentence that names the file.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -30,20 +31,23 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// When files were changed last, and how long they are.
-type Stamps = [Option<(SystemTime, u64)>; 2];
+/// When files were changed last, in seconds and nanoseconds, and how long they are.
+type Stamps = [Option<(i64, i64, u64)>; 2];
 
 /// What new connections begin with.
 pub struct Tls {
     files: TlsFiles,
+    /// The files just before they were read first.
+    seen: Stamps,
     config: RwLock<Arc<ServerConfig>>,
 }
 
 impl Tls {
     /// Reads the files.
     pub fn load(files: TlsFiles) -> Result<Tls, String> {
+        let seen = files.stamps();
         let config = RwLock::new(files.read()?);
-        Ok(Tls { files, config })
+        Ok(Tls { files, seen, config })
     }
 
     /// What a new connection begins with.
@@ -65,7 +69,7 @@ impl Tls {
 
 /// Reads the files again when they have changed, until `stop`.
 pub async fn watch(tls: Arc<Tls>, stop: CancellationToken) {
-    let mut seen = tls.files.stamps();
+    let mut seen = tls.seen;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     while stop.run_until_cancelled(looks.tick()).await.is_some() {
         let stamps = tls.files.stamps();
@@ -103,7 +107,8 @@ impl TlsFiles {
     fn stamps(&self) -> Stamps {
         [&self.certificate, &self.key].map(|path| {
             let found = std::fs::metadata(path).ok()?;
-            Some((found.modified().ok()?, found.len()))
+            // Of the inode: a change of its rights counts, too.
+            Some((found.ctime(), found.ctime_nsec(), found.len()))
         })
     }
 }

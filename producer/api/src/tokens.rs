@@ -76,11 +76,6 @@ impl Caller {
         Access::new(self.submitter(), only_own, makes_money, self.accounts.clone())
     }
 
-    /// From when on its token is refused.
-    pub fn expires(&self) -> Option<DateTime> {
-        self.expires
-    }
-
     fn has_expired(&self, now: DateTime) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }

@@ -72,6 +72,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
         }
     }
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
+    let _room = call.api.room_for_a_list().await;
     let tell = |document: Document| as_text(&Transaction::of(&document));
     let page = call.api.client.transactions_told(&filter, limit, cursor, tell).await;
     let Page { items, next } = page.map_err(|error| Problem::from(error).of_parameters())?;

@@ -58,7 +58,7 @@ words! {
     /// By which way somebody has acted.
     ActVia,
     Via::ALL.map(|via| via.as_str().to_owned()),
-    "`console`: the pages for people. `command-line`: the program `producer`"
+    "`console`: the pages for people. `command-line`: the program of the command line"
 }
 
 words! {

@@ -14,7 +14,7 @@ use ledger::json::timestamp;
 use ledger::remedy::Remedy;
 use serde_json::json;
 
-use crate::acting::Acting;
+use crate::acting::{Acting, why};
 use crate::advice::Todo;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -51,7 +51,7 @@ const NOBODY: &str = "an unknown user";
 #[derive(Args, Clone, Debug)]
 pub struct PauseArgs {
     /// Why; everybody is shown it while settlement is paused
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = why)]
     pub reason: String,
     #[command(flatten)]
     pub how: HowArgs,
@@ -61,7 +61,7 @@ pub struct PauseArgs {
 #[derive(Args, Clone, Debug)]
 pub struct ResumeArgs {
     /// Why; the logs of the workers have it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = why)]
     pub reason: Option<String>,
     #[command(flatten)]
     pub how: HowArgs,

@@ -167,8 +167,17 @@ impl Consuming {
     ) -> Result<bool, QueueError> {
         loop {
             if self.turn.waits_for_resume() {
-                let reached = self.publisher.depth(WORK).await;
-                self.is_there(reached.is_ok());
+                // During an alarm the broker reads nothing from a connection that publishes.
+                let asked = async {
+                    match self.publisher.is_blocked() {
+                        true => Ok(0),
+                        false => self.publisher.depth(WORK).await,
+                    }
+                };
+                let Some(reached) = stop.run_until_cancelled(asked).await else {
+                    return Ok(false);
+                };
+                self.is_there(reached.is_ok() || self.publisher.is_blocked());
                 if let Err(error) = reached {
                     if error.lasts() && !has_consumed {
                         return Err(error);

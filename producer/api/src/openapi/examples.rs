@@ -60,6 +60,13 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
             "at": "2026-11-29T09:00:07Z",
         }] }),
         ("listActs", 200) => acts(),
+        ("showSettlement" | "pause", 200) => json!({
+            "paused": true, "since": "2026-11-29T09:00:00Z", "by": "ada",
+            "reason": "the price list is wrong", "workersLeft": [],
+        }),
+        ("resume", 200) => json!({
+            "paused": false, "since": "2026-11-29T09:20:00Z", "by": "ada", "workersLeft": [],
+        }),
         ("openapi", 200) => json!({ "openapi": "3.1.0", "info": { "title": "Tandem" } }),
         _ => return None,
     })

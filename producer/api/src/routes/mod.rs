@@ -11,6 +11,7 @@ use axum::http::{Method, StatusCode};
 use client::{ActSubject, SubjectKind};
 use observe::pages::Pages;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
 
 use super::answer::Answer;
@@ -56,19 +57,20 @@ fn transaction(received: &Received) -> ActSubject {
     ActSubject::of(SubjectKind::Transaction, [received.id.as_str()])
 }
 
-/// The transactions that the items of an array name, as far as all of them name one.
+/// The transactions that the items of an array name.
 fn each_transaction(received: &Received) -> ActSubject {
     #[derive(Deserialize)]
     struct Named {
         id: String,
     }
-    let items = serde_json::from_slice::<Vec<Named>>(&received.body).unwrap_or_default();
-    match items.is_empty() {
-        true => ActSubject::unnamed(SubjectKind::Transaction, None),
-        false => {
-            ActSubject::of(SubjectKind::Transaction, items.iter().map(|item| item.id.as_str()))
-        }
+    let items = serde_json::from_slice::<Vec<&RawValue>>(&received.body).unwrap_or_default();
+    let named = |item: &&RawValue| Some(serde_json::from_str::<Named>(item.get()).ok()?.id);
+    let ids: Vec<String> = items.iter().filter_map(named).collect();
+    let mut on = ActSubject::of(SubjectKind::Transaction, ids.iter().map(String::as_str));
+    if on.ids.len() < items.len() {
+        on.count = u64::try_from(items.len()).ok();
     }
+    on
 }
 
 /// The account that the address names.

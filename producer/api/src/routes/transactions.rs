@@ -237,6 +237,7 @@ fn confirm_batch() -> Operation {
              told as not tried. An item without an amount captures all; one whose amount is null is \
              refused.",
         )
+        .act_of_people("hold.confirm", each_transaction)
         .takes::<HoldToConfirm>(array_of::<HoldToConfirm>(), vec![("array", array)])
 }
 

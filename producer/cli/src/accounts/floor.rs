@@ -13,7 +13,7 @@ use ledger::json;
 use ledger::remedy::Remedy;
 
 use super::no_such_account;
-use crate::acting::Acting;
+use crate::acting::{Acting, why};
 use crate::advice::Todo;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
@@ -40,7 +40,7 @@ pub struct SetFloorArgs {
     #[arg(long)]
     pub currency: Option<String>,
     /// Why; the account keeps it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = why)]
     pub reason: Option<String>,
     /// Who says so; the account keeps it [default: the name of the user]
     #[arg(long, value_name = "NAME", env = "USER")]

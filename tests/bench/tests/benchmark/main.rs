@@ -188,8 +188,10 @@ fn more_workers_are_measured_near_the_servers_and_far_away() {
 #[test]
 fn workers_that_stand_by_are_measured_and_those_with_a_small_part_of_a_core() {
     let home = home();
-    let (report, tables) =
-        measured(&home, &["--part=limited,standby", "--only=tandem", "--accounts=500"]);
+    // The picture is of the throughput.
+    let parts = "--part=throughput,limited,standby";
+    let arguments = [parts, "--only=tandem", "--transfers=400", "--accounts=500"];
+    let (report, tables) = measured(&home, &arguments);
     let standby = &report["standby"].as_array().expect("a list")[0];
     assert_eq!(standby["problems"].as_array().map(Vec::len), Some(0), "{standby}");
     for (ended, count) in [("deaths_ms", 2), ("hangs_ms", 1)] {

@@ -263,7 +263,7 @@ async fn in_documents_of_others_the_floor_is_changed_where_they_keep_it() {
     // Where something else than an object is on the way, nothing is overwritten.
     let odd = ObjectId::new();
     let in_the_way = doc! { "_id": odd, "wallet": { "score": 7 }, "tandem": "theirs" };
-    harness::odd::insert(&collection(&world, "user"), &[in_the_way.clone()]).await;
+    harness::odd::insert(&collection(&world, "user"), std::slice::from_ref(&in_the_way)).await;
     let refused = set(&world, &odd.to_hex(), "5").await;
     assert_refused(&refused, &["tandem"]);
     assert_eq!(one(&world, "user", of(odd)).await, in_the_way);

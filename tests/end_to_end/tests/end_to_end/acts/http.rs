@@ -39,12 +39,12 @@ async fn letters(world: &World, api: &Api) -> Vec<String> {
 async fn each_act_by_the_api_is_noted_with_who_from_where_why_and_what_became_of_it() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
-    let (api, _) = api_of(&world, "olivia", "read,submit,operate").await;
+    let (api, _) = api_of(&world, "olivia", "read,submit,hold,reverse,accounts,operate").await;
     schedule(&world, "later").await;
     park(&world, "parked").await;
     park(&world, "given-up").await;
     let letters = letters(&world, &api).await;
-    api.post("/v1/accounts?reason=why", &json!({ "account": "c" })).await.expect(201);
+    api.post("/v1/accounts?reason=why", &json!({ "account": "c", "balance": 0 })).await.expect(201);
     api.post("/v1/accounts?reason=why", &json!({ "account": "a", "balance": 7 })).await.expect(409);
     let moment = json!({ "notBefore": "2100-01-01T00:00:00Z" });
     api.post("/v1/transactions/later/reschedule?reason=why", &moment).await.expect(200);
@@ -104,7 +104,7 @@ async fn each_act_by_the_api_is_noted_with_who_from_where_why_and_what_became_of
 async fn what_programs_submit_and_confirm_is_no_act_and_what_is_refused_before_leaves_none() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
-    let (mut api, file) = api_of(&world, "shop", "read,submit,operate").await;
+    let (mut api, file) = api_of(&world, "shop", "read,submit,hold,accounts,operate").await;
     let worker = world.worker("one").start().await;
     let one = |id: &str| json!({ "id": id, "source": "a", "destination": "b", "value": 1 });
     api.post("/v1/transactions?wait=30", &one("t")).await.expect(200);
@@ -135,11 +135,11 @@ async fn what_programs_submit_and_confirm_is_no_act_and_what_is_refused_before_l
 async fn acts_are_found_by_what_they_are_about_by_whom_what_and_when_and_page_by_page() {
     let world = World::new().await;
     world.accounts(&[("a", 100), ("b", 0)]).await;
-    let (mut api, file) = api_of(&world, "olivia", "operate").await;
+    let (mut api, file) = api_of(&world, "olivia", "accounts,operate").await;
     for path in ["/v1/accounts/a/freeze", "/v1/accounts/b/freeze", "/v1/accounts/a/unfreeze"] {
         api.act(path).await.expect(200);
     }
-    let omar = world.token(&file, "omar", "operate").await;
+    let omar = world.token(&file, "omar", "accounts,operate").await;
     api.signal(harness::process::Signal::Hup);
     api.use_token(&omar);
     wait_until("the token is known", s(30), async || {

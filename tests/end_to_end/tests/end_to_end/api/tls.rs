@@ -104,7 +104,7 @@ async fn who_does_not_come_to_terms_keeps_nobody_out_and_is_cut_off() {
     let world = World::new().await;
     let authority = Authority::new(&world.directory(), "authority");
     let identity = issue(&authority, "server");
-    let more = ["--head-limit", "5", "--connections", "10"];
+    let more = ["--head-limit", "20", "--connections", "10"];
     let api = world.api_by_tls(&[&flags(&identity)[..], &more].concat()).await;
     let mut halfway = Vec::new();
     for begin in ["", "\u{16}\u{3}\u{1}"] {
@@ -114,7 +114,7 @@ async fn who_does_not_come_to_terms_keeps_nobody_out_and_is_cut_off() {
             halfway.push(stream);
         }
     }
-    let asked = timeout(s(4), async {
+    let asked = timeout(s(15), async {
         let mut stream = connect(api.address, &authority).await.expect("it is trusted");
         ask(&mut stream).await
     });

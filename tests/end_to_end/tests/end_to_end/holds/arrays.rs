@@ -165,7 +165,7 @@ async fn an_array_of_decisions_is_an_array_within_its_limits_of_an_operator() {
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8").to_owned();
     let shop = world.token(&file, "shop", "read,submit").await;
-    let operator = world.token(&file, "olivia", "operate").await;
+    let operator = world.token(&file, "olivia", "hold,operate").await;
     let limits = ["--tokens", &path, "--array-items", "3", "--body-bytes", "2000"];
     let mut api = world.api(&limits).await;
     for (array, alone) in [(CONFIRM, "confirm"), (RELEASE, "release"), (CANCEL, "cancel")] {
