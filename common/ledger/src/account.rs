@@ -88,7 +88,8 @@ impl Account {
     /// A fresh account with nothing pending.
     #[must_use]
     pub fn new(id: &str, balance: Amount) -> Account {
-        let zero = balance.zero();
+        // With as many places as the balance, as sums on the server have.
+        let zero = balance.checked_add(balance.negated()).unwrap_or(Amount::ZERO);
         Account {
             id: id.into(),
             balance,

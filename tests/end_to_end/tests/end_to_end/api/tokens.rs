@@ -209,6 +209,8 @@ async fn to_a_bound_token_other_accounts_and_their_transactions_are_not_there() 
     let transfer = harness::world::transfer;
     let both = [transfer("ours", "shop/1", "bob", 1), transfer("theirs", "bob", "shopping", 1)];
     world.submit(&both, 1).await;
+    let worker = world.worker("one").start().await;
+    world.wait_final(s(60)).await;
     let api = bound(&world, &file).await;
     api.get(&format!("{PATH}/ours")).await.expect(200);
     let same = async |method: &str, path: &str, hidden: &str, missing: &str| {
@@ -245,5 +247,6 @@ async fn to_a_bound_token_other_accounts_and_their_transactions_are_not_there() 
     let taken = json!({ "id": "theirs", "source": "shop/1", "destination": "bob", "value": 3 });
     let refused = api.post(PATH, &taken).await.expect(409).json();
     assert_eq!((&refused["differs"], &refused["existing"]), (&Value::Null, &Value::Null));
+    drop(worker);
     world.finish().await;
 }
