@@ -3,9 +3,9 @@
 //! A browser can't send a token with a click. So the token is sent once, in a form, and the browser
 //! gets a cookie that names the token by its digest, and the moment. It is sealed: nobody else can
 //! read it or make one, and all servers that have the same keys open it. Promises that no script
-//! reads it and no other site's page sends it; that a session ends after twelve hours, when its token
-//! expires or is gone, or with the key; and that no server keeps anything. Signing out makes the browser forget
-//! the cookie: who has copied it before has the session until then.
+//! reads it and no other site's page sends it; that a session ends after twelve hours, when its
+//! token expires or is gone, or with the key; and that no server keeps anything. Signing out makes
+//! the browser forget the cookie: who has copied it before has the session until then.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,10 +4,10 @@
 //! The broker counts messages, and a message may hold one id or thousands, or be somebody else's
 //! and large. Too few delivered ahead leave the lanes waiting; too many wait here, while other
 //! workers have nothing, and have one more delivery on their count when this worker dies. A worker
-//! that is alone at work, because others stand by for it, takes nothing from them: what is fresh
-//! is not to wait in the broker behind what a dead one leaves, which is done in small batches.
-//! Promises a bound for the messages, however few ids they hold, and that only few come along with what two
-//! workers have died with. A pure decision: somebody else consumes.
+//! that is alone at work, because others stand by for it, takes nothing from them: what is fresh is
+//! not to wait in the broker behind what a dead one leaves, which is done in small batches.
+//! Promises a bound for the messages, however few ids they hold, and that only few come along with
+//! what two workers have died with. A pure decision: somebody else consumes.
 
 use std::time::Instant;
 

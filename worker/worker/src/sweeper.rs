@@ -164,7 +164,8 @@ impl Sweeper {
             {
                 error.log("all");
             }
-            // Also while settlement is paused: what has ended is told. Last, since many may be due, and money comes first.
+            // Also while settlement is paused: what has ended is told. Last, since many may be
+            // due, and money comes first.
             if let Err(error) = self.sweep_events().await {
                 error.log("events");
             }
