@@ -131,7 +131,7 @@ async fn a_floor_that_makes_no_sense_or_an_account_that_can_not_have_it_is_named
         (&["alice", "-0.5"], 2, "floor: -0.5 has a decimal point"),
         (&["euros", "-1.50", "--currency", "EUR"], 2, "write -150 for -1.50 EUR"),
         (&["alice", "-1000000000000000001"], 2, "too large"),
-        (&["alice", "-5", "--reason", " "], 2, "reason: says nothing"),
+        (&["alice", "-5", "--reason", " "], 2, "says nothing"),
     ] {
         let answer = world.producer(&[&set_floor[..], arguments].concat()).await;
         assert_eq!(answer.code, Some(code), "{arguments:?}: {answer:?}");
