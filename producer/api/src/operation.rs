@@ -148,14 +148,14 @@ impl Operation {
     }
 
     /// Who else may do it, with what was submitted under the token's own name. Its function looks at
-    /// [`Call::access`](super::call::Call).
+    /// `Call::access`.
     pub fn or_of_own(mut self, scope: Scope) -> Operation {
         self.scope_of_own = Some(scope);
         self
     }
 
     /// It is there for tokens that are bound to accounts, too: its function looks at
-    /// [`Call::access`](super::call::Call).
+    /// `Call::access`.
     pub fn of_accounts(mut self) -> Operation {
         self.is_for_bound = true;
         self
