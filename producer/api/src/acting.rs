@@ -36,17 +36,22 @@ pub struct Person {
 
 impl Person {
     fn who(&self, caller: &Caller) -> ActWho {
-        ActWho {
-            name: caller.name.clone(),
-            via: ActVia::Console,
-            from: self.from.map(|from| from.to_string()),
-            claimed: false,
-            request: Some(self.request.clone()),
-        }
+        who(ActVia::Console, &caller.name, self.from, &self.request)
     }
 
     fn reason(&self) -> Result<Option<String>, Problem> {
         self.reason.as_deref().map_or(Ok(None), read_reason)
+    }
+}
+
+/// Somebody whose token is known. `name` is that of the token.
+fn who(via: ActVia, name: &str, from: Option<IpAddr>, request: &str) -> ActWho {
+    ActWho {
+        name: name.to_owned(),
+        via,
+        from: from.map(|from| from.to_string()),
+        claimed: false,
+        request: Some(request.to_owned()),
     }
 }
 
@@ -74,21 +79,15 @@ pub fn of_request(
     let Some(act) = operation.act.as_ref().filter(|act| !act.of_people_only) else {
         return Ok(None);
     };
-    let who = ActWho {
-        name: name.to_owned(),
-        via: ActVia::Api,
-        from: from.map(|from| from.to_string()),
-        claimed: false,
-        request: Some(request.to_owned()),
-    };
-    let reason = match received.text(REASON) {
-        Some(text) => read_reason(text)?,
-        None => {
+    let reason = match act.is_reason_in_body {
+        false => received.text(REASON).map_or(Ok(None), read_reason)?,
+        true => {
             let in_body = reason_in(&received.body);
             let read = in_body.as_deref().map_or(Ok(None), act_reason);
             read.map_err(|problem| Problem::field(REASON, problem))?
         }
     };
+    let who = who(ActVia::Api, name, from, request);
     Ok(Some(NewAct { what: act.what, on: (act.on)(received), who, reason }))
 }
 

@@ -302,11 +302,11 @@ impl Summary {
     /// What is noted of an array.
     fn ended(&self) -> ActEnd {
         let Summary { decided, refused, failed } = self;
-        let end = ActEnd::ok(format!("{decided} decided, {refused} refused, {failed} not known"));
+        let told = format!("{decided} decided, {refused} refused, {failed} not known");
         match (*decided, *refused, *failed) {
-            (_, _, 1..) => ActEnd { result: ActResult::Unknown, ..end },
-            (0, 1.., 0) => ActEnd { result: ActResult::Refused, code: Some("refused"), ..end },
-            _ => end,
+            (_, _, 1..) => ActEnd { result: ActResult::Unknown, ..ActEnd::ok(told) },
+            (0, 1.., 0) => ActEnd::refused(told),
+            _ => ActEnd::ok(told),
         }
     }
 }

@@ -65,6 +65,8 @@ pub struct Act {
     pub on: fn(&Received) -> ActSubject,
     /// Whether programs do it in the course of their work. Then it is no act of theirs.
     pub of_people_only: bool,
+    /// Whether the body says why, and not a parameter.
+    pub is_reason_in_body: bool,
 }
 
 /// An operation.
@@ -261,7 +263,7 @@ impl Operation {
 
     /// An act: it is noted who does it, before and after, and the request may say why.
     pub fn act(mut self, what: &'static str, on: fn(&Received) -> ActSubject) -> Operation {
-        self.act = Some(Act { what, on, of_people_only: false });
+        self.act = Some(Act { what, on, of_people_only: false, is_reason_in_body: false });
         let schema = string().max_length(Some(ledger::limits::REASON_BYTES_MAX)).build();
         self.params([Param::text(REASON, "Why, for the list of acts; at most 1000 bytes", schema)])
     }
@@ -272,7 +274,7 @@ impl Operation {
         what: &'static str,
         on: fn(&Received) -> ActSubject,
     ) -> Operation {
-        self.act = Some(Act { what, on, of_people_only: false });
+        self.act = Some(Act { what, on, of_people_only: false, is_reason_in_body: true });
         self
     }
 
@@ -283,7 +285,7 @@ impl Operation {
         what: &'static str,
         on: fn(&Received) -> ActSubject,
     ) -> Operation {
-        self.act = Some(Act { what, on, of_people_only: true });
+        self.act = Some(Act { what, on, of_people_only: true, is_reason_in_body: false });
         self
     }
 

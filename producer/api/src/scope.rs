@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use strum::{EnumCount, VariantArray};
+use strum::{EnumCount, EnumMessage, VariantArray};
 
-/// What a token may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, VariantArray)]
+/// What a token may be used for. The comments are shown to people, so each is one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, EnumMessage, VariantArray)]
 pub enum Scope {
     /// Reading.
     Read,
@@ -17,8 +17,7 @@ pub enum Scope {
     Reverse,
     /// Creating accounts without money on them; freezing, unfreezing and closing accounts; floors.
     Accounts,
-    /// What an operator does: canceling, rescheduling, pausing settlement, dead letters, parked
-    /// transactions, audits, and reading acts.
+    /// Operating: canceling, rescheduling, pausing, dead letters, what is parked, audits, acts.
     Operate,
 }
 
@@ -37,6 +36,11 @@ impl Scope {
             Scope::Accounts => "accounts",
             Scope::Operate => "operate",
         }
+    }
+
+    /// What it is for, in words.
+    pub fn about(self) -> &'static str {
+        self.get_documentation().expect("each has a comment").trim_end_matches('.')
     }
 
     /// The scope of this name.

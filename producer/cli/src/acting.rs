@@ -87,10 +87,10 @@ impl Context {
 
 /// What became of several things that were named.
 pub fn so_many(done: usize, all: usize, verb: &str) -> ActEnd {
-    let end = ActEnd::ok(format!("{done} of {all} {verb}"));
+    let told = format!("{done} of {all} {verb}");
     match done == 0 && all > 0 {
-        true => ActEnd { result: ActResult::Refused, code: Some("refused"), ..end },
-        false => end,
+        true => ActEnd::refused(told),
+        false => ActEnd::ok(told),
     }
 }
 

@@ -12,7 +12,8 @@ use std::time::Duration;
 use api::tokens::{Grant, Scope, moment, prefix};
 use api::{Api, Patience, Settings, TlsFiles};
 use bson::DateTime;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use observe::pages;
 use tokio::net::TcpListener;
 
@@ -115,8 +116,8 @@ pub struct TokenArgs {
     /// Its name, for the log
     name: String,
     /// What it may be used for
-    #[arg(long, value_enum, ignore_case = true, value_delimiter = ',', required = true)]
-    scope: Vec<ScopeFlag>,
+    #[arg(long, value_parser = scopes(), ignore_case = true, value_delimiter = ',', required = true)]
+    scope: Vec<Scope>,
     /// Refuse it from this moment on, which is in UTC, like 2027-01-01T00:00:00Z
     #[arg(long, value_name = "MOMENT")]
     expires: Option<String>,
@@ -132,34 +133,11 @@ pub struct TokenArgs {
     token_file: Option<PathBuf>,
 }
 
-/// What a token may be used for.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ScopeFlag {
-    /// Reading.
-    Read,
-    /// Submitting transactions; and reading and canceling what was submitted under its name.
-    Submit,
-    /// Confirming and releasing holds.
-    Hold,
-    /// Taking applied transactions back.
-    Reverse,
-    /// Creating accounts without money on them; freezing, unfreezing and closing accounts.
-    Accounts,
-    /// What an operator does: canceling, rescheduling, dead letters, parked transactions, audits.
-    Operate,
-}
-
-impl From<ScopeFlag> for Scope {
-    fn from(flag: ScopeFlag) -> Scope {
-        match flag {
-            ScopeFlag::Read => Scope::Read,
-            ScopeFlag::Submit => Scope::Submit,
-            ScopeFlag::Hold => Scope::Hold,
-            ScopeFlag::Reverse => Scope::Reverse,
-            ScopeFlag::Accounts => Scope::Accounts,
-            ScopeFlag::Operate => Scope::Operate,
-        }
-    }
+/// The scopes by their names, with what each is for.
+fn scopes() -> impl TypedValueParser<Value = Scope> {
+    let told = |scope: Scope| PossibleValue::new(scope.as_str()).help(scope.about());
+    PossibleValuesParser::new(Scope::ALL.map(told))
+        .try_map(|name| Scope::parse(&name.to_ascii_lowercase()))
 }
 
 impl ServeArgs {
@@ -242,9 +220,8 @@ impl TokenArgs {
             let past = ledger::json::timestamp(past);
             return Err(format!("expires: {past} has passed; choose a moment that is to come"));
         }
-        let scopes: Vec<Scope> = self.scope.iter().copied().map(Scope::from).collect();
         let accounts = self.accounts.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
-        Ok(Grant { expires, rate: self.rate, accounts, ..Grant::new(&self.name, &scopes) })
+        Ok(Grant { expires, rate: self.rate, accounts, ..Grant::new(&self.name, &self.scope) })
     }
 }
 
@@ -291,7 +268,7 @@ mod tests {
     fn a_token_that_has_expired_already_is_not_made() {
         let args = |expires: &str| TokenArgs {
             name: "shop".to_owned(),
-            scope: vec![ScopeFlag::Submit],
+            scope: vec![Scope::Submit],
             expires: Some(expires.to_owned()),
             rate: None,
             accounts: Vec::new(),

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::error::{Effect, Error};
 use crate::readable::state_of;
 use crate::standing::Standing;
-use crate::together::{TOGETHER_MAX, given_up};
+use crate::together::in_parts;
 
 /// A transaction that is canceled, or on its way to that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +41,7 @@ impl Client {
     /// [`Error::Unavailable`], cancel all of them again. While MongoDB is away, those that were not
     /// sent yet are not tried, and surely not canceled.
     pub async fn cancel_all(&self, ids: &[&str]) -> Vec<Result<Canceled, Error>> {
-        let mut results = Vec::with_capacity(ids.len());
-        for some in ids.chunks(TOGETHER_MAX) {
-            match self.cancel_some(some).await {
-                Ok(canceled) => results.extend(canceled),
-                Err(error) => return given_up(results, some.len(), ids.len(), error),
-            }
-        }
-        results
+        in_parts(ids, |some| self.cancel_some(some)).await
     }
 
     /// A result for each, in their order; an error when MongoDB stays away.

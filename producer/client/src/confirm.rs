@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::error::{Effect, Error};
 use crate::hold::{Capture, Decided, HoldState, look, not_confirmed};
 use crate::standing::Standing;
-use crate::together::{TOGETHER_MAX, given_up};
+use crate::together::in_parts;
 
 /// The most legs that one command captures. A leg has a name of 200 bytes at most.
 const LEGS_PER_COMMAND_MAX: usize = 10_000;
@@ -53,14 +53,7 @@ impl Client {
         holds: impl IntoIterator<Item = (TransactionId, Capture)>,
     ) -> Vec<Result<Decided, Error>> {
         let wishes: Vec<Wish> = holds.into_iter().collect();
-        let mut results = Vec::with_capacity(wishes.len());
-        for some in wishes.chunks(TOGETHER_MAX) {
-            match self.confirm_some(some).await {
-                Ok(decided) => results.extend(decided),
-                Err(error) => return given_up(results, some.len(), wishes.len(), error),
-            }
-        }
-        results
+        in_parts(&wishes, |some| self.confirm_some(some)).await
     }
 
     /// A result for each, in their order; an error when MongoDB stays away.

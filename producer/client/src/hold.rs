@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::error::{Effect, Error};
 use crate::readable::state_of;
 use crate::standing::Standing;
-use crate::together::{TOGETHER_MAX, given_up};
+use crate::together::in_parts;
 
 /// How much of a hold is captured. What is held and not captured goes home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,14 +62,7 @@ impl Client {
     /// [`Error::Unavailable`], release all of them again. While MongoDB is away, those that were
     /// not sent yet are not tried, and surely not released.
     pub async fn release_all(&self, ids: &[&str]) -> Vec<Result<Decided, Error>> {
-        let mut results = Vec::with_capacity(ids.len());
-        for some in ids.chunks(TOGETHER_MAX) {
-            match self.release_some(some).await {
-                Ok(decided) => results.extend(decided),
-                Err(error) => return given_up(results, some.len(), ids.len(), error),
-            }
-        }
-        results
+        in_parts(ids, |some| self.release_some(some)).await
     }
 
     /// A result for each, in their order; an error when MongoDB stays away.

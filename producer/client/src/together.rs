@@ -2,16 +2,35 @@
 //! stays away.
 //!
 //! Promises a result for each item. Those of a part that has failed as a whole may have had their
-//! effect, if its error says so; those behind it were not sent, and surely had none. Pure.
+//! effect, if its error says so; those behind it were not sent, and surely had none.
 
 use crate::error::Error;
 
 /// The most transactions that are read, changed and published together.
-pub(crate) const TOGETHER_MAX: usize = 500;
+const TOGETHER_MAX: usize = 500;
+
+/// The results of all items, some hundred at a time. While a server is away those behind are not
+/// tried.
+pub(crate) async fn in_parts<'a, I, T, F>(
+    items: &'a [I],
+    results_of: impl Fn(&'a [I]) -> F,
+) -> Vec<Result<T, Error>>
+where
+    F: Future<Output = Result<Vec<Result<T, Error>>, Error>>,
+{
+    let mut results = Vec::with_capacity(items.len());
+    for some in items.chunks(TOGETHER_MAX) {
+        match results_of(some).await {
+            Ok(more) => results.extend(more),
+            Err(error) => return given_up(results, some.len(), items.len(), error),
+        }
+    }
+    results
+}
 
 /// The results of all of so many items, of which a part of this size, behind those that have a
 /// result, has failed as a whole. The rest would only wait for the server as long again.
-pub(crate) fn given_up<T>(
+fn given_up<T>(
     mut results: Vec<Result<T, Error>>,
     part: usize,
     all: usize,

@@ -233,6 +233,12 @@ impl ActEnd {
         ActEnd { result: ActResult::Ok, code: None, message: message.into() }
     }
 
+    /// All of it was refused, each thing for a reason of its own.
+    pub fn refused(message: impl Into<String>) -> ActEnd {
+        let (result, code) = (ActResult::Refused, Some("refused"));
+        ActEnd { result, code, message: message.into() }
+    }
+
     pub(super) fn to_document(&self, id: &str, at: DateTime) -> Document {
         let mut document = doc! {
             "_id": end_of(id),

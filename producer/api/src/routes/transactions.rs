@@ -212,6 +212,18 @@ fn confirm() -> Operation {
         .may(&[Code::NotFound, Code::WrongState, Code::AlreadyConfirmed, Code::Refused])
 }
 
+/// What is told of an array whose items are each treated as the request for one would be.
+macro_rules! as_alone {
+    ($does:literal) => {
+        concat!(
+            "Each as its own request would ",
+            $does,
+            " it. It is answered with 200 when each item was looked at, and may be sent again as a \
+             whole. What is not reached within the time of the request is told as not tried."
+        )
+    };
+}
+
 /// Decisions on an array of transactions: a status for each.
 fn in_an_array(path: &'static str, name: &'static str, scope: Scope, run: Run) -> Operation {
     post(path, name, run)
@@ -232,10 +244,10 @@ fn confirm_batch() -> Operation {
     in_an_array("/v1/batch/confirm", "confirmBatch", Scope::Hold, run)
         .about(
             "Confirm an array of holds",
-            "Each as its own request would confirm it. It is answered with 200 when each item was looked \
-             at, and may be sent again as a whole. What is not reached within the time of the request is \
-             told as not tried. An item without an amount captures all; one whose amount is null is \
-             refused.",
+            concat!(
+                as_alone!("confirm"),
+                " An item without an amount captures all; one whose amount is null is refused."
+            ),
         )
         .act_of_people("hold.confirm", each_transaction)
         .takes::<HoldToConfirm>(array_of::<HoldToConfirm>(), vec![("array", array)])
@@ -245,12 +257,7 @@ fn release_batch() -> Operation {
     let run: Run = |call| Box::pin(decisions::release(call));
     let array = json!([{ "id": "card-1" }, { "id": "card-2" }]);
     in_an_array("/v1/batch/release", "releaseBatch", Scope::Hold, run)
-        .about(
-            "Release an array of holds",
-            "Each as its own request would release it. It is answered with 200 when each item was looked \
-             at, and may be sent again as a whole. What is not reached within the time of the request is \
-             told as not tried.",
-        )
+        .about("Release an array of holds", as_alone!("release"))
         .act("hold.release", each_transaction)
         .takes::<NamedTransaction>(array_of::<NamedTransaction>(), vec![("array", array)])
 }
@@ -259,12 +266,7 @@ fn cancel_batch() -> Operation {
     let run: Run = |call| Box::pin(decisions::cancel(call));
     let array = json!([{ "id": "rent-2026-11" }, { "id": "card-2" }]);
     in_an_array("/v1/batch/cancel", "cancelBatch", Scope::Operate, run)
-        .about(
-            "Take an array of transactions back before they are applied",
-            "Each as its own request would cancel it. It is answered with 200 when each item was looked \
-             at, and may be sent again as a whole. What is not reached within the time of the request is \
-             told as not tried.",
-        )
+        .about("Take an array of transactions back before they are applied", as_alone!("cancel"))
         .act("transaction.cancel", each_transaction)
         .takes::<NamedTransaction>(array_of::<NamedTransaction>(), vec![("array", array)])
 }

@@ -10,9 +10,7 @@ use std::fmt;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use client::{
-    ActEnd, ActResult, ActSubject, Capture, Decided, Error as E, SubjectKind, TransactionId,
-};
+use client::{ActEnd, ActSubject, Capture, Decided, Error as E, SubjectKind, TransactionId};
 use input::Record;
 use input::files::{CAPTURES, Checked, Input, parse_hold};
 use serde::Serialize;
@@ -262,11 +260,10 @@ impl Summary {
     /// What is noted of it.
     fn told(&self) -> ActEnd {
         let Summary { confirmed, unchanged, refused, .. } = self;
-        let end =
-            ActEnd::ok(format!("{confirmed} confirmed, {unchanged} unchanged, {refused} refused"));
+        let told = format!("{confirmed} confirmed, {unchanged} unchanged, {refused} refused");
         match (confirmed + unchanged, *refused) {
-            (0, 1..) => ActEnd { result: ActResult::Refused, code: Some("refused"), ..end },
-            _ => end,
+            (0, 1..) => ActEnd::refused(told),
+            _ => ActEnd::ok(told),
         }
     }
 
