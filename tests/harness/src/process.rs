@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use procfs::Current;
 pub use procfs::process::Stat;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
@@ -14,6 +15,12 @@ use crate::wait::eventually;
 
 /// How much of a log is printed when a test fails.
 const LOG_LINES_SHOWN: usize = 60;
+
+/// How many bytes programs may still use without the machine having to swap.
+#[must_use]
+pub fn available_memory() -> Option<u64> {
+    procfs::Meminfo::current().ok()?.mem_available
+}
 
 /// A running program. It is killed when the value is dropped.
 pub struct Process {

@@ -3,7 +3,8 @@
 //! Promises to look often, less often the longer it waits, and to look once more after the
 //! deadline, so that a machine that was stopped for a while does not fail a test. Panics with the
 //! name of the condition.
-//! A limit is no promise of speed: a test that holds one compares the time that the wait took.
+//! A limit is no promise of speed: a test that holds one compares the time that the wait took with
+//! [`promised`].
 
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,19 @@ pub async fn wait_until(
     let begun = Instant::now();
     eventually(what, limit, async || holds().await.then_some(())).await;
     begun.elapsed()
+}
+
+/// A promised time, as tests compare with it: so many times as long as `TANDEM_TEST_PATIENCE` says.
+/// CI sets that, because its machines do other things beside. Without it a promise is taken as it
+/// stands.
+///
+/// # Panics
+/// When the variable is no whole number from 1.
+#[must_use]
+pub fn promised(limit: Duration) -> Duration {
+    let Some(patience) = std::env::var_os("TANDEM_TEST_PATIENCE") else { return limit };
+    let times = patience.to_str().and_then(|times| times.parse().ok()).filter(|times| *times > 0);
+    limit * times.expect("TANDEM_TEST_PATIENCE is a whole number from 1")
 }
 
 /// So many seconds.

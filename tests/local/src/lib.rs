@@ -5,11 +5,12 @@
 //! - [`demo`]: settles transfers while a worker is killed, audits the result.
 //! - [`mod@test`]: the workspace's tests on servers of their own.
 //! - [`run`]: any program on servers of its own, which are taken down whatever happens.
-//! - [`run_directory`], [`command`]: what both of these need.
+//! - [`run_directory`], [`command`], `memory`: what these need.
 
 pub mod command;
 pub mod demo;
 pub mod down;
+mod memory;
 pub mod run;
 pub mod run_directory;
 pub mod test;

@@ -1,7 +1,8 @@
 //! `deploy/test`: runs the workspace's tests against servers of their own.
 //!
-//! The servers live in a fresh directory under `.local/` that is removed at the end, with every
-//! process that the tests have left behind, whatever the outcome. Logs are kept when tests fail.
+//! The servers live in a fresh directory, in memory where there is room and under `.local/` where not.
+//! It is removed at the end, with every process that the tests have left behind, whatever the outcome.
+//! Logs are kept under `.local/` when tests fail.
 //! When a server ends by itself or the broker serves no more, so does the run.
 //! A run that was itself killed is cleaned up after by the next one. The exit code is cargo's.
 
@@ -13,6 +14,7 @@ use harness::deployment::{self, Deployment, health};
 use tokio::process::Command;
 
 use crate::command::run;
+use crate::memory;
 use crate::run_directory::RunDirectory;
 
 /// The tests mostly wait for leases and deadlines, so more of them run than there are cores.
@@ -34,7 +36,10 @@ that are found.
 
 A server named by TANDEM_MONGODB_URI or TANDEM_AMQP_URL is used instead of an own one.
 Tests see these variables, and
-  TANDEM_TEST_DIR    a directory for servers of their own, which are stopped at the end"
+  TANDEM_TEST_DIR       a directory for servers of their own, which are stopped at the end
+  TANDEM_TEST_PATIENCE  how many times as long as is promised things may take (1 if it is not set)
+
+Servers' data is kept in memory (/dev/shm) where there is room, else under .local/."
 )]
 pub struct Args {
     /// What comes after `cargo test --workspace --no-fail-fast --`
@@ -48,7 +53,8 @@ pub struct Args {
 /// When servers do not start, or the build fails.
 pub async fn test(args: &Args) -> Result<i32, Failure> {
     let mut timings = Timings::default();
-    let directory = RunDirectory::fresh(&deployment::local(), "test")?;
+    let base = memory::directory().unwrap_or_else(deployment::local);
+    let directory = RunDirectory::fresh(&base, "test")?;
     let tested = on_servers(args, &directory, &mut timings).await;
     if !matches!(tested, Ok(0)) {
         directory.keep_logs();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use harness::http;
 use harness::proxy::Part as Side;
-use harness::wait::{ms, s, wait_until};
+use harness::wait::{ms, promised, s, wait_until};
 use harness::worker::free_address;
 use harness::world::{World, transfer};
 use ledger::transaction::State;
@@ -72,7 +72,10 @@ async fn ends_with(part: Component) {
     held.release();
     let failure = running.wait().await.expect_err("a failure");
     let took = ended.elapsed();
-    assert!(took < ms(DRAIN_MS.into()), "it takes no longer than the drain limit: {took:?}");
+    assert!(
+        took < promised(ms(DRAIN_MS.into())),
+        "it takes no longer than the drain limit: {took:?}"
+    );
     assert!(matches!(&failure, Failure::Ended(named, _) if *named == part), "{failure}");
     // The batch was drained, not left to its lease.
     assert_eq!(world.state("t").await, State::Done);

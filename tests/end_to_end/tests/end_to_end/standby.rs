@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use harness::servers::{OwnBroker, Servers};
-use harness::wait::{s, wait_until};
+use harness::wait::{promised, s, wait_until};
 use harness::worker::Worker;
 use harness::world::{World, transfer};
 use ledger::transaction::State;
@@ -77,7 +77,7 @@ async fn one_worker_settles_and_another_takes_its_place_at_once_when_it_dies() {
         longest = longest.max(died.elapsed());
     }
     eprintln!("settled again after {longest:.1?}");
-    assert!(longest < s(10), "{longest:?}");
+    assert!(longest < promised(s(10)), "{longest:?}");
     assert_eq!(active(&world, &workers).await, 0, "the last one is at work");
     end(world, workers).await;
 }
@@ -96,7 +96,7 @@ async fn the_place_of_a_worker_that_hangs_is_taken_when_the_broker_has_not_heard
     let took = frozen.elapsed();
     eprintln!("settled again after {took:.1?}");
     // A broker that waits for two or three usual heartbeats takes up to 24 s.
-    assert!(took < s(20), "{took:?}");
+    assert!(took < promised(s(20)), "{took:?}");
     // It learns that it is not its turn any more, and stands by.
     workers[at].thaw();
     assert_ne!(active(&world, &workers).await, at);

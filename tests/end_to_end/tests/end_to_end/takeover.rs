@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use harness::proxy::Part;
-use harness::wait::{ms, s, wait_until};
+use harness::wait::{ms, promised, s, wait_until};
 use harness::worker::{GRACE, LEASE};
 use harness::world::{World, transfer};
 use ledger::transaction::State;
@@ -52,7 +52,7 @@ async fn another_worker_finishes(operation: &str, loss: Loss) {
     assert_eq!(world.count(&[State::Done]).await, 2);
     assert_eq!(world.reason("refused").await.as_deref(), Some("account_not_found"));
     world.assert_at_rest().await;
-    assert!(took < LEASE + GRACE + SLACK, "recovery took {took:?}");
+    assert!(took < promised(LEASE + GRACE + SLACK), "recovery took {took:?}");
     eprintln!("{operation}: finished {took:.1?} after the death");
     drop(second);
     world.finish().await;

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use harness::wait::promised;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -99,7 +100,7 @@ impl Listener {
     pub async fn heard(&mut self, count: usize) -> &[Event] {
         let begun = Instant::now();
         while self.events.len() < count {
-            assert!(begun.elapsed() < HEARD_LIMIT, "{count} events did not come: {self}");
+            assert!(begun.elapsed() < promised(HEARD_LIMIT), "{count} events did not come: {self}");
             self.read().await;
         }
         &self.events

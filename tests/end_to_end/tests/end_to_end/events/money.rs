@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use harness::subscriber::{Received, Subscriber};
-use harness::wait::{s, wait_until};
+use harness::wait::{promised, s, wait_until};
 use harness::world::{World, transfer};
 use ledger::amount::Amount;
 use ledger::transaction::State;
@@ -17,7 +17,7 @@ async fn pass_on(world: &World, subscriber: &Subscriber, chains: usize, hops: us
     let mut moved: BTreeSet<String> = BTreeSet::new();
     let begun = tokio::time::Instant::now();
     while moved.len() < chains * hops {
-        assert!(begun.elapsed() < s(240), "{} of {} hops", moved.len(), chains * hops);
+        assert!(begun.elapsed() < promised(s(240)), "{} of {} hops", moved.len(), chains * hops);
         let mut next = Vec::new();
         for event in subscriber.received().await {
             let id = event.body["id"].as_str().expect("an id").to_owned();
