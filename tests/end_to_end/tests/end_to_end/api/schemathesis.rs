@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use harness::api::Api;
 use harness::deployment::root;
+use harness::http::{self, Metrics};
 use harness::wait::s;
 use harness::worker::Worker;
 use harness::world::{World, transfer};
@@ -71,6 +72,7 @@ async fn no_request_that_the_document_allows_or_forbids_is_answered_otherwise_th
     let all = "read,submit,hold,reverse,accounts,operate";
     let (worker, api, tokens) = prepare(&world, &[all]).await;
     judge(&run(&world, &api, &tokens[0], "schemathesis.toml").await, REQUESTS_MIN);
+    assert_few_unavailable(&api).await;
     drop(worker);
     world.assert_at_rest().await;
     world.finish().await;
@@ -85,9 +87,19 @@ async fn a_token_of_one_scope_is_answered_as_the_document_says_too() {
         let report = run(&world, &api, token, "schemathesis-scopes.toml").await;
         judge(&report, REQUESTS_OF_A_SCOPE_MIN);
     }
+    assert_few_unavailable(&api).await;
     drop(worker);
     world.assert_at_rest().await;
     world.finish().await;
+}
+
+/// At most one answer in fifty may be 503, by which a slow machine is told from a fault.
+async fn assert_few_unavailable(api: &Api) {
+    let page = http::get(api.probes, "/metrics").await.expect("a page").expect(200).body;
+    let metrics = Metrics::new(page);
+    let answers = |labels| metrics.sum("tandem_http_requests_total", labels);
+    let (unavailable, all) = (answers(&[("status", "503")]), answers(&[]));
+    assert!(unavailable <= all / 50.0, "{unavailable} of {all} answers were 503");
 }
 
 fn judge(report: &Value, requests_min: u64) {
