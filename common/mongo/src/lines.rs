@@ -73,10 +73,11 @@ pub struct Booking<'a> {
     legs: &'a RawArray,
 }
 
-/// A transaction that names an account.
+/// A transaction that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mention<'a> {
-    /// Its place in its line, in which those that are done stand before those that are canceled.
+    /// Its place in its line, in which those that are done stand before those that are canceled; in
+    /// what [`Line::ended`] tells, its place among those that are asked for.
     pub entry: u32,
     /// Its `_id`.
     pub id: &'a str,
@@ -166,6 +167,23 @@ impl<'a> Line<'a> {
                     mentions.push(Mention { entry, id, end });
                 }
                 entry += 1;
+            }
+        }
+        Ok(mentions)
+    }
+
+    /// All transactions that have ended in one of these ways, in the line's order. Of the line, no more
+    /// has to be read than the lists of these ends, beside what [`Line::from_raw`] needs.
+    ///
+    /// # Errors
+    /// When the line makes no sense.
+    pub fn ended(&self, ends: &[End]) -> Result<Vec<Mention<'a>>, BadLine> {
+        let mut mentions = Vec::new();
+        for end in End::ALL.into_iter().filter(|end| ends.contains(end)) {
+            for item in self.list(end.as_str())? {
+                let (id, _) = self.entry(item.ok())?;
+                let entry = u32::try_from(mentions.len()).unwrap_or(u32::MAX);
+                mentions.push(Mention { entry, id, end });
             }
         }
         Ok(mentions)
@@ -392,6 +410,23 @@ mod tests {
         assert_eq!(naming("a", &End::ALL), [(0, "t"), (2, "v"), (3, "x")]);
         assert_eq!(naming("c", &[End::Canceled]), [(3, "x"), (5, "y")]);
         assert_eq!(naming("b", &[End::Done]), [(0, "t"), (1, "u")]);
+    }
+
+    #[test]
+    fn a_line_of_which_one_list_was_read_tells_who_has_ended_so() {
+        let whole = raw(&line());
+        let read = ["_id", "at", "application", "canceled"];
+        let is_read = |(name, _): &(String, Bson)| read.contains(&name.as_str());
+        let canceled = raw(&line().into_iter().filter(is_read).collect());
+        let told = |line: &RawDocumentBuf, ends: &[End]| -> Option<Vec<(u32, String)>> {
+            let told = Line::from_raw(line).expect("it has a moment").ended(ends).ok()?;
+            Some(told.iter().map(|one| (one.entry, one.id.to_owned())).collect())
+        };
+        let expected =
+            |ids: &[&str]| Some((0..).zip(ids.iter().map(|&id| id.to_owned())).collect());
+        assert_eq!(told(&whole, &End::ALL), expected(&["t", "u", "v", "x", "broken", "y"]));
+        assert_eq!(told(&canceled, &[End::Canceled]), expected(&["x", "broken", "y"]));
+        assert_eq!(told(&canceled, &End::ALL), None, "what was not read is not taken for empty");
     }
 
     #[test]

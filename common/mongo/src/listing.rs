@@ -28,12 +28,11 @@ const PAGE: usize = 500;
 /// for those that wait or are in flight.
 const READ_MAX: u32 = 500_000;
 
-/// Which transactions are listed: those that wait or are in flight, oldest first, and before them
-/// those that sweepers have passed; then those that rest, soonest first; then final ones by
-/// descending id.
+/// Which transactions are listed that are not final: those that wait or are in flight, oldest first,
+/// and before them those that sweepers have passed; then those that rest, soonest first.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// Those in these states; in all states if there are none.
+    /// Those in these states. A final one has none.
     pub states: Vec<State>,
     /// Those whose last owner was the worker of this name.
     pub application: Option<String>,
@@ -63,7 +62,7 @@ struct Query {
 }
 
 impl Store {
-    /// A list of transactions.
+    /// A list of transactions that are not final.
     ///
     /// # Errors
     /// When it can't be read how far the sweepers have come.
@@ -173,17 +172,11 @@ impl Listing {
 
 /// One query for each index.
 fn queries(states: &[State], open: &[OpenSource]) -> Vec<Query> {
-    let newest_first = doc! { "_id": -1 };
-    if states.is_empty() {
-        return vec![Query { filter: doc! {}, sort: newest_first, hint: None }];
-    }
-    let chosen = |wanted: fn(State) -> bool| -> Option<Document> {
-        let chosen = states.iter().copied().filter(|state| wanted(*state));
-        let chosen: Vec<Bson> = chosen.map(Bson::from).collect();
-        (!chosen.is_empty()).then(|| doc! { "state": { "$in": chosen } })
-    };
+    let chosen = states.iter().copied().filter(|state| works(*state));
+    let chosen: Vec<Bson> = chosen.map(Bson::from).collect();
+    let chosen = (!chosen.is_empty()).then(|| doc! { "state": { "$in": chosen } });
     // What sweepers have passed is older than what was created since their mark.
-    let working = chosen(works).map(|states| {
+    let working = chosen.map(|states| {
         let below = open.iter().filter(|source| source.hint != BY_CREATION);
         let since = open.iter().filter(|source| source.hint == BY_CREATION);
         let queries = below.chain(since).map(move |source| {
@@ -205,9 +198,7 @@ fn queries(states: &[State], open: &[OpenSource]) -> Vec<Query> {
         sort: doc! { DUE_AT: 1 },
         hint: Some(DUE),
     });
-    let ended =
-        chosen(State::is_final).map(|filter| Query { filter, sort: newest_first, hint: None });
-    working.into_iter().flatten().chain(resting).chain(ended).collect()
+    working.into_iter().flatten().chain(resting).collect()
 }
 
 /// Whether workers have something to do with it.
@@ -227,13 +218,12 @@ mod tests {
             queries(states, &open).iter().map(|query| query.hint).collect()
         };
         let working = [Some("swept"), Some("parked"), Some(BY_CREATION)];
-        assert_eq!(hints(&[]), [None]);
         assert_eq!(hints(&[State::Applied, State::Pending]), working);
         assert_eq!(hints(&[State::Initial]), working);
         assert_eq!(hints(&[State::Scheduled]), [Some(DUE)]);
-        assert_eq!(hints(&[State::Done]), [None]);
         assert_eq!(hints(&[State::Held]), [Some(DUE)]);
         let [swept, parked, created] = working;
-        assert_eq!(hints(&State::ALL), [swept, parked, created, Some(DUE), None]);
+        assert_eq!(hints(&State::ALL), [swept, parked, created, Some(DUE)]);
+        assert_eq!(hints(&[State::Done]), []);
     }
 }

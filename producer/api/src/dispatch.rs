@@ -22,6 +22,7 @@ use super::access::Access;
 use super::acting::{self, Person};
 use super::answer::Answer;
 use super::call::Call;
+use super::export::Form;
 use super::operation::Operation;
 use super::problem::{Code, Problem};
 use super::rates::{Peer, Rate};
@@ -135,20 +136,32 @@ async fn run(
     })
 }
 
-/// The answer; if it is a stream that would go on, it ends soon after the token is none any more.
+/// The answer; if it is a stream that would go on, it ends soon after the token is none any more. A
+/// file then ends with an error, because who reads it would take a part for the whole.
 fn while_good(mut answer: Answer, api: &Arc<Api>, digest: [u8; 32]) -> Answer {
     const EVENTS: &str = "text/event-stream";
-    let is_stream = answer.headers.get(header::CONTENT_TYPE).is_some_and(|it| it == EVENTS);
-    if !is_stream {
+    let Some(content_type) = answer.headers.get(header::CONTENT_TYPE) else { return answer };
+    let (is_events, is_file) = (content_type == EVENTS, Form::is_of(content_type));
+    if !is_events && !is_file {
         return answer;
     }
     let api = api.clone();
-    let end = async move {
-        while api.tokens().again(&digest, DateTime::now()).is_some() {
-            tokio::time::sleep(LOOK_AT_TOKEN_EVERY).await;
+    let is_good = move || api.tokens().again(&digest, DateTime::now()).is_some();
+    let content = answer.body.into_data_stream();
+    answer.body = match is_file {
+        true => Body::from_stream(content.map(move |piece| match is_good() {
+            true => piece,
+            false => Err(axum::Error::new("the token is none any more")),
+        })),
+        false => {
+            let end = async move {
+                while is_good() {
+                    tokio::time::sleep(LOOK_AT_TOKEN_EVERY).await;
+                }
+            };
+            Body::from_stream(content.take_until(Box::pin(end)))
         }
     };
-    answer.body = Body::from_stream(answer.body.into_data_stream().take_until(Box::pin(end)));
     answer
 }
 

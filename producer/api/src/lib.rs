@@ -8,9 +8,11 @@ pub mod answer;
 mod bodies;
 pub mod bulk;
 mod call;
+mod csv;
 pub mod decisions;
 mod dispatch;
 pub mod events;
+mod export;
 mod gate;
 mod grant;
 pub mod holds;
@@ -150,6 +152,7 @@ pub fn metrics_at_start() -> String {
 /// Limits that no flag sets.
 pub mod limits {
     pub use super::bodies::BYTES_MAX as BODIES_BYTES_MAX;
+    pub use super::export::AT_ONCE as EXPORTS_AT_ONCE;
     pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
     pub use super::ledger::STATS_COUNTED_MAX;
     pub use super::letters::LOOKED_AT_MAX as LETTERS_LOOKED_AT_MAX;
@@ -180,6 +183,8 @@ pub struct Api {
     bodies: BodyMemory,
     /// So many pages of lists are read at a time, because each may have megabytes.
     lists: Semaphore,
+    /// So many files are exported at a time, because each holds a page for its reader.
+    exports: Arc<Semaphore>,
     /// One look at the dead letters at a time: another one would not see what this one holds.
     looking: tokio::sync::Mutex<()>,
     /// Whether it is about to end.
@@ -212,6 +217,7 @@ impl Api {
             asked: Asked::default(),
             seen: settlement::Seen::default(),
             lists: Semaphore::new(LISTS_AT_ONCE),
+            exports: Arc::new(Semaphore::new(export::AT_ONCE)),
             looking: tokio::sync::Mutex::default(),
             settings,
             stop,

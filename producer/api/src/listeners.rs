@@ -1,9 +1,9 @@
 //! How many streams each caller holds.
 //!
-//! Owns a count for each name of a token that has a stream open: of events, of the overview, or a
-//! list of events that is waited for. Promises that one caller leaves room for others: all together
-//! have a limit, too (`hub`, `overview`), and it could hold all of that. Where there are no tokens,
-//! all callers are one, and only that limit counts.
+//! Owns a count for each name of a token that has a stream open: of events, of the overview, an
+//! export, or a list of events that is waited for. Promises that one caller leaves room for others:
+//! all together have a limit, too (`hub`, `overview`, `export`), and it could hold all of that. Where
+//! there are no tokens, all callers are one, and only that limit counts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

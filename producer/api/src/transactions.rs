@@ -4,9 +4,10 @@ use std::time::SystemTime;
 
 use axum::http::StatusCode;
 use bson::{DateTime, Document};
-use client::{Canceled, Error, Origin, Page, TransactionFilter};
+use client::{Canceled, Error, LOOK_FOR, Origin, Page, TransactionFilter};
+use ledger::json::timestamp;
 use ledger::limits::echo;
-use ledger::transaction::State;
+use ledger::transaction::{ReasonCode, State};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -21,17 +22,23 @@ use super::submissions::{applied, stands, taken};
 use super::view::Transaction;
 
 /// A page of transactions.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Transactions {
     /// The transactions, newest first. A page of large ones is short and has a next one all the
-    /// same, and so is one of some states, which may be empty, too: it looks through so many
-    /// transactions at most.
+    /// same, and so is one that looks for what no index knows, which may be empty, too.
     #[schema(value_type = Vec<Transaction>)]
     items: Vec<Box<RawValue>>,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     next: Option<String>,
+    /// If the page ends because it has looked long enough: the moment back to which it has. What is
+    /// older comes with the next page. It is the moment of creation, and in a list by ends that of
+    /// the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, format = DateTime)]
+    looked_until: Option<String>,
 }
 
 /// `GET /v1/transactions/{id}`
@@ -60,23 +67,34 @@ fn shown(id: &str, found: Option<&Document>) -> Result<Answer, Problem> {
 
 /// `GET /v1/transactions`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
-    let filter = filter(&call)?;
-    if call.access.is_bound() {
-        let Some(account) = &filter.account else {
-            let problem = "is missing; the token is bound to accounts, so name one of them";
-            return Err(Problem::invalid("account", problem).forbidden());
-        };
-        if !call.access.has(account) {
-            let none = Transactions { items: Vec::new(), next: None };
-            return Ok(Answer::json(StatusCode::OK, &none));
-        }
-    }
+    let Some(filter) = asked(&call)? else {
+        return Ok(Answer::json(StatusCode::OK, &Transactions::default()));
+    };
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
     let _room = call.api.room_for_a_list().await;
     let tell = |document: Document| as_text(&Transaction::of(&document));
-    let page = call.api.client.transactions_told(&filter, limit, cursor, tell).await;
-    let Page { items, next } = page.map_err(|error| Problem::from(error).of_parameters())?;
-    Ok(Answer::json(StatusCode::OK, &Transactions { items, next }))
+    let page = call.api.client.transactions_told(&filter, limit, cursor, LOOK_FOR, tell).await;
+    let page = page.map_err(|error| Problem::from(error).of_parameters())?;
+    let Page { items, next, looked_until } = page;
+    let looked_until = looked_until.map(timestamp);
+    Ok(Answer::json(StatusCode::OK, &Transactions { items, next, looked_until }))
+}
+
+/// Which transactions a caller asks for; none if it asks for those of an account that is not there
+/// for it.
+///
+/// # Errors
+/// When the filter can't be read, and when it names no account and the token is bound to some.
+pub fn asked(call: &Call) -> Result<Option<TransactionFilter>, Problem> {
+    let filter = filter(call)?;
+    if !call.access.is_bound() {
+        return Ok(Some(filter));
+    }
+    let Some(account) = &filter.account else {
+        let problem = "is missing; the token is bound to accounts, so name one of them";
+        return Err(Problem::invalid("account", problem).forbidden());
+    };
+    Ok(call.access.has(account).then_some(filter))
 }
 
 /// Which transactions a list is about.
@@ -85,6 +103,19 @@ pub fn filter(received: &Received) -> Result<TransactionFilter, Problem> {
         states: states(received.text("state"))?,
         account: received.named("account")?,
         since: received.moment("since")?,
+        until: received.moment("until")?,
+        ended_since: received.moment("endedSince")?,
+        ended_until: received.moment("endedUntil")?,
+        reason: reason(received.text("reason"))?,
+        application: None,
+    })
+}
+
+fn reason(text: Option<&str>) -> Result<Option<ReasonCode>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    ReasonCode::parse(text).map(Some).ok_or_else(|| {
+        let known = ReasonCode::ALL.map(ReasonCode::as_str).join(", ");
+        Problem::invalid("reason", format!("{:?} is not one of {known}", echo(text)))
     })
 }
 

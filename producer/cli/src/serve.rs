@@ -73,7 +73,8 @@ pub struct ServeArgs {
     /// The most listeners to events
     #[arg(long, env = "TANDEM_LISTENERS", default_value_t = 100)]
     listeners: u16,
-    /// The most streams of one token, of events and of the overview, and lists that wait for events
+    /// The most streams of one token: of events, of the overview, exports, and lists that wait for
+    /// events
     #[arg(long, env = "TANDEM_TOKEN_STREAMS", value_name = "STREAMS", default_value_t = 25)]
     token_streams: u16,
     /// The largest body, in bytes

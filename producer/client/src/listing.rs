@@ -30,9 +30,8 @@ impl Listing {
 }
 
 impl Client {
-    /// Lists transactions: those that wait or are in flight, oldest first, and before them those
-    /// that sweepers have passed; then those scheduled or on hold, soonest first; then final ones
-    /// by descending id.
+    /// Lists transactions that are not final: those that wait or are in flight, oldest first, and
+    /// before them those that sweepers have passed; then those scheduled or on hold, soonest first.
     ///
     /// # Errors
     /// When the server stays away.

@@ -11,6 +11,7 @@ mod floor;
 mod html;
 mod job;
 mod letters;
+mod listed;
 mod moment;
 mod overview;
 mod session;
@@ -140,7 +141,9 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
         "" => overview::page(visit).await?,
         "stream" => return overview::stream(visit).await,
         "search" => return transactions::search(visit).await,
-        "transactions" => transactions::list(visit).await?,
+        "transactions" => listed::list(visit).await?,
+        "export.csv" => return listed::export(visit, "exportCsv").await,
+        "export.jsonl" => return listed::export(visit, "exportJsonLines").await,
         "transaction" => transactions::show(visit).await?,
         "accounts" => accounts::list(visit).await?,
         "account" => accounts::show(visit).await?,

@@ -1,15 +1,12 @@
-//! Transactions: the list, the search, and the story of one.
+//! Transactions: the search, and the story of one.
 
 use api::{Answer, Code, Problem};
-use ledger::transaction::State;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::act::{Act, buttons};
 use super::acts;
-use super::html::{
-    account, grouped, items, link, moment, next, page, state, table, text, transaction,
-};
+use super::html::{account, grouped, items, link, moment, page, state, table, text, transaction};
 use super::visit::Visit;
 use super::{go_to, html as answer_with};
 
@@ -34,56 +31,6 @@ pub async fn search(visit: &Visit) -> Result<Answer, Problem> {
         p { "Ids are compared as a whole, with upper and lower case." }
     };
     Ok(answer_with(axum::http::StatusCode::NOT_FOUND, page(Some(visit), "Nothing found", content)))
-}
-
-/// `GET /console/transactions`
-pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
-    let mut asked = visit.params(&["state", "account", "cursor"]);
-    asked.push(("limit", "100"));
-    let answer = visit.ask("listTransactions", "", &asked).await?;
-    asked.retain(|(name, _)| *name != "limit");
-    let of = visit.param("state");
-    let content = html! {
-        form.filter action="/console/transactions" {
-            label for="state" { "State" }
-            select #state name="state" {
-                option value="" { "any" }
-                @for name in State::ALL.map(State::as_str) { option value=(name) selected[of == Some(name)] { (name) } }
-            }
-            label for="account" { "Account" }
-            input #account name="account" value=[visit.param("account")];
-            button { "Show" }
-        }
-        (rows(visit, items(&answer, "items")))
-        (next("/console/transactions", asked, &answer))
-    };
-    Ok(page(Some(visit), "Transactions", content))
-}
-
-fn rows(visit: &Visit, transactions: &[Value]) -> Markup {
-    let heads = ["Id", "State", "From", "To", "Amount", "Created", "Reason"];
-    html! {
-        @if transactions.is_empty() { p { "There are none." } }
-        @else {
-            (table("Transactions, newest first", &heads, html! {
-                @for one in transactions {
-                    tr {
-                        th scope="row" { (transaction(text(one, "id"))) }
-                        td { (state(text(one, "state"))) @if one["parked"].is_object() { " parked" } }
-                        @if one["legs"].is_array() {
-                            td colspan="3" { (items(one, "legs").len()) " legs" }
-                        } @else {
-                            td { (account(text(one, "source"))) }
-                            td { (account(text(one, "destination"))) }
-                            td.number { (visit.amount(text(one, "value"), text(one, "currency"))) }
-                        }
-                        td { (moment(text(one, "createdAt"))) }
-                        td { (text(&one["reason"], "code")) }
-                    }
-                }
-            }))
-        }
-    }
 }
 
 /// `GET /console/transaction`: all that is kept of one.

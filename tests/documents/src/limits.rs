@@ -379,7 +379,7 @@ fn api() -> Vec<Limit> {
         ),
         of(
             "TANDEM_TOKEN_STREAMS",
-            "streams of one token, of events and of the overview, and lists that wait for events",
+            "streams of one token: of events, of the overview, exports, and lists that wait for events",
             "",
             "429",
             "a_token_has_so_many_streams_and_leaves_those_of_others",
@@ -393,6 +393,7 @@ fn api() -> Vec<Limit> {
         ),
         of("TANDEM_LISTENERS", "listeners to events", "", "429", ""),
         limit("streams of the overview", p::VIEWERS_MAX, "VIEWERS_MAX", "429", ""),
+        limit("exports at the same time", p::EXPORTS_AT_ONCE, "EXPORTS_AT_ONCE", "429", ""),
         limit(
             "transactions that `GET /v1/stats` counts one by one",
             p::STATS_COUNTED_MAX,

@@ -158,11 +158,16 @@ impl ReasonCode {
         }
     }
 
+    /// The code of this name.
+    #[must_use]
+    pub fn parse(code: &str) -> Option<ReasonCode> {
+        ReasonCode::ALL.into_iter().find(|known| known.as_str() == code)
+    }
+
     /// A code of a document as it is told: one of these, or [`UNKNOWN`].
     #[must_use]
     pub fn told(code: &str) -> &'static str {
-        let known = ReasonCode::ALL.into_iter().find(|known| known.as_str() == code);
-        known.map_or(UNKNOWN, ReasonCode::as_str)
+        ReasonCode::parse(code).map_or(UNKNOWN, ReasonCode::as_str)
     }
 
     /// The name in the document and in metrics.

@@ -1,24 +1,28 @@
 //! What is done with transactions: submitting, reading, deciding.
 
 use axum::http::StatusCode;
+use ledger::transaction::ReasonCode;
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, Schema};
 
 use super::{each_transaction, get, in_two_steps, post, transaction, waiting};
+use crate::export::Form;
 use crate::operation::{Operation, Run, name_schema, reference};
 use crate::param::{Param, string};
 use crate::problem::Code;
 use crate::tokens::Scope;
 use crate::view::{HoldToConfirm, NamedTransaction, NewCapture, NewTransaction, Transaction};
-use crate::{bulk, decisions, holds, submissions, transactions};
+use crate::{bulk, decisions, export, holds, submissions, transactions};
 
 pub(super) fn all() -> Vec<Operation> {
     vec![
         submit(),
         submit_batch(),
         list(),
+        export_csv(),
+        export_json_lines(),
         show(),
         cancel(),
         confirm(),
@@ -90,32 +94,89 @@ fn submit_batch() -> Operation {
         .may(&[Code::KeyReused])
 }
 
+/// What a list of transactions is asked for.
+fn filter() -> [Param; 7] {
+    let reasons = string().enum_values(Some(ReasonCode::ALL.map(ReasonCode::as_str)));
+    [
+        Param::text("state", "Only these states, separated by commas", string().build()),
+        Param::text(
+            "account",
+            "Only those in flight on this account, and those that have ended and name it",
+            name_schema().build(),
+        ),
+        Param::moment("since", "Only those created since then"),
+        Param::moment("until", "Only those created before then"),
+        Param::moment("endedSince", "Only those that workers have ended since then"),
+        Param::moment("endedUntil", "Only those that workers have ended before then"),
+        Param::text("reason", "Only those that are canceled for this reason", reasons.build()),
+    ]
+}
+
 fn list() -> Operation {
     get("/v1/transactions", "listTransactions", |call| Box::pin(transactions::list(call)))
         .about(
             "List transactions, newest first",
-            "Filters may be combined, but for `initial` and `scheduled` with an account. Of an \
-                 account there are first those in flight, then the others by their ends; of those \
-                 that have ended together, the canceled ones come before those that are done. A \
-                 page may have fewer items than `limit`, or none, and still a `next`. A cursor is \
-                 good for the same filters only. A token that is bound to accounts has to name \
-                 one of them.",
+            "Newest created first. Filters may be combined, but for `initial` and `scheduled` with \
+                 an account. Of an account there are first those in flight, then the others by their \
+                 ends; with `endedSince` or `endedUntil` there are only those that have ended, by \
+                 their ends; of those that have ended together, the canceled ones come before those \
+                 that are done. What no index knows is looked for, for a fifth of a second: a page \
+                 may have fewer items than `limit`, or none, and still a `next`; then \
+                 `lookedUntil` says how far back it has looked. A cursor is good for the same \
+                 filters only. A token that is bound to accounts has to name one of them.",
         )
         .needs(Scope::Read)
         .of_accounts()
-        .params([
-            Param::text("state", "Only these states, separated by commas", string().build()),
-            Param::text(
-                "account",
-                "Only those in flight on this account, and those that have ended and \
-                     name it",
-                name_schema().build(),
-            ),
-            Param::moment("since", "Only those created since then"),
-        ])
+        .params(filter())
         .params(Param::paged())
         .gives::<transactions::Transactions>(StatusCode::OK, "A page")
         .may(&[Code::Refused, Code::Lacking])
+}
+
+/// A file of all that a filter names.
+fn a_file(path: &'static str, name: &'static str, form: Form, run: Run) -> Operation {
+    get(path, name, run)
+        .needs(Scope::Read)
+        .of_accounts()
+        .params(filter())
+        .gives_text(form.content_type(), "All of them")
+        .may(&[Code::Refused, Code::Lacking])
+}
+
+/// What is told of a file after what it holds.
+macro_rules! a_file {
+    ($holds:literal) => {
+        concat!(
+            "All that the filters name, in the order of the list: ",
+            $holds,
+            " It comes piece by piece, for as long as that takes. If it is cut off, the answer ends \
+             without its last chunk, which programs tell as an error. Some exports run at the same \
+             time; beyond that it is answered with 429."
+        )
+    };
+}
+
+fn export_csv() -> Operation {
+    a_file("/v1/export/transactions.csv", "exportCsv", Form::Csv, |call| {
+        Box::pin(export::csv(call))
+    })
+    .about(
+        "Export transactions as CSV",
+        a_file!(
+            "the first line has the names of the columns, and legs, captures and metadata are JSON. A \
+             text that a spreadsheet would take for a formula begins with an apostrophe."
+        ),
+    )
+}
+
+fn export_json_lines() -> Operation {
+    a_file("/v1/export/transactions.jsonl", "exportJsonLines", Form::JsonLines, |call| {
+        Box::pin(export::json_lines(call))
+    })
+    .about(
+        "Export transactions as lines of JSON",
+        a_file!("each line is what `GET /v1/transactions/{id}` answers."),
+    )
 }
 
 fn show() -> Operation {

@@ -4,6 +4,7 @@
 mod cancel;
 mod captures;
 mod hold;
+mod list;
 mod parked;
 mod reschedule;
 mod reverse;
@@ -14,10 +15,11 @@ mod transfer;
 
 pub use cancel::{CancelArgs, cancel};
 pub use hold::{CONFIRM_HELP, ConfirmArgs, RELEASE_HELP, ReleaseArgs, confirm, release};
+pub use list::{HELP as LIST_HELP, ListArgs, list};
 pub use parked::{UnparkArgs, unpark};
 pub use reschedule::{RESCHEDULE_HELP, RescheduleArgs, reschedule};
 pub use reverse::{ReverseArgs, reverse};
-pub use show::{LIST_HELP, ListArgs, StatusArgs, list, status};
+pub use show::{StatusArgs, status};
 pub use stats::{HELP as STATS_HELP, StatsArgs, stats};
 pub use transfer::{HELP as TRANSFER_HELP, TransferArgs, transfer};
 

@@ -1,55 +1,22 @@
-//! `status` and `list`: transactions as they stand.
-//!
-//! Unfinished states are read through the partial indexes that the sweeper uses, so that listing
-//! them costs the same however large the collection is. Lists by account or age are those of the
-//! library, which need a ledger with history.
+//! `status`: transactions as they stand, by their ids; and how one is printed.
 
 use std::io::Write;
-use std::time::SystemTime;
 
 use bson::{Bson, DateTime, Document};
 use clap::Args;
-use client::{Adjustment, Listed, Standing, TransactionFilter};
+use client::{Adjustment, Standing};
 use ledger::json;
 use ledger::limits::echo;
-use ledger::transaction::{Body, DECIDED_KEY, Leg, ReasonCode, State, Terms};
+use ledger::transaction::{Body, DECIDED_KEY, Leg, ReasonCode, Terms};
 use ledger::visible::alike_told;
 
 use super::reason_text;
 use crate::accounts::why;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
-use crate::listing::print_all;
-use crate::moment::{self, moment};
 
 /// Of how many missing accounts it is said which ones look the same.
 const EXAMPLES_MAX: usize = 10;
-
-/// The most transactions of one page of the library.
-const PAGE_MAX: u32 = 1_000;
-
-pub const LIST_HELP: &str = "\
-With --account or --since the list is newest first. With --account the ledger needs its index for
-that: `producer init --apply --history on` adds it. Of an account there are first those in flight,
-then the others by their ends: newest first, and of those that a worker has ended together the
-canceled ones before those that are done.
-
-Else those that wait or are in flight come first, the oldest created first, and before them those that
-sweepers had to look after; then those that rest; then final ones by descending id.
-
-With --held, the hold that expires first comes first, and with --scheduled what is due first.
-
-Examples:
-  producer list --state pending,applied,canceling --json
-  producer list --held --limit 1000
-  producer list --held --account alice
-  producer list --scheduled --limit 10
-  producer list --account alice --since 7d
-  producer list --since 2026-11-01T00:00:00Z --state canceled --limit 1000";
-
-/// What is said where not all could be looked at.
-const CAPPED: &str = "so many transactions were created lately that not all of them were looked at; some of \
-                      those that wait or are in flight may be missing";
 
 /// Which transactions to show.
 #[derive(Args, Clone, Debug)]
@@ -60,51 +27,6 @@ pub struct StatusArgs {
     /// Print JSON, one transaction a line
     #[arg(long)]
     pub json: bool,
-}
-
-/// Which transactions to list.
-#[derive(Args, Clone, Debug)]
-pub struct ListArgs {
-    /// Only those in these states, separated by commas
-    #[arg(long, value_delimiter = ',', value_parser = parse_state)]
-    pub state: Vec<State>,
-    /// Only those with a leg on this account: those in flight, then those that workers have ended
-    #[arg(long, value_name = "NAME", conflicts_with = "application")]
-    pub account: Option<String>,
-    /// Only those created since a moment (2026-11-01T00:00:00Z) or within a time (90s, 30m, 12h,
-    /// 7d)
-    #[arg(long, value_parser = moment, value_name = moment::NAME, conflicts_with = "application")]
-    pub since: Option<SystemTime>,
-    /// Only those whose last owner was the worker of this name
-    #[arg(long, value_name = "NAME")]
-    pub application: Option<String>,
-    /// Only those on hold, those that expire first at the beginning
-    #[arg(long, conflicts_with_all = ["state", "application"])]
-    pub held: bool,
-    /// Only those that are parked, with the reason
-    #[arg(long, conflicts_with_all = ["state", "held", "application", "account", "since"])]
-    pub parked: bool,
-    /// Only those that are scheduled, those that are due first at the beginning, each with the
-    /// moment
-    #[arg(long, conflicts_with_all = ["state", "application", "account", "since", "held", "parked"])]
-    pub scheduled: bool,
-    /// At most so many
-    #[arg(long, default_value_t = 50)]
-    pub limit: u32,
-    /// Print JSON, one transaction a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl ListArgs {
-    fn states(&self) -> Vec<State> {
-        if self.held { vec![State::Held] } else { self.state.clone() }
-    }
-}
-
-fn parse_state(name: &str) -> Result<State, String> {
-    State::parse(name)
-        .ok_or_else(|| format!("is not one of {}", State::ALL.map(State::as_str).join(", ")))
 }
 
 /// Prints transactions by id.
@@ -181,63 +103,12 @@ async fn adjustment(
     Ok(true)
 }
 
-/// Prints transactions: those that wait or are in flight, oldest first, and before them those that
-/// sweepers have passed; then those that rest, soonest first; then final ones by descending id.
-///
-/// # Errors
-/// When the server is away.
-pub async fn list(
-    context: &Context,
-    args: &ListArgs,
+/// Prints a transaction on one line.
+pub(super) fn print(
+    document: &Document,
+    as_json: bool,
     out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    if args.parked {
-        return super::parked::list(context, args.limit, args.json, out).await;
-    }
-    if args.account.is_some() || args.since.is_some() {
-        return list_newest(context, args, out).await;
-    }
-    let states = if args.scheduled { vec![State::Scheduled] } else { args.states() };
-    let listed = Listed {
-        states,
-        application: args.application.clone(),
-        // Only the fields that are printed: the user's own fields may be large.
-        fields: if args.json { Vec::new() } else { PRINTED.to_vec() },
-        limit: args.limit,
-    };
-    let listing = context.client.list_transactions(&listed).await?;
-    if listing.is_capped() {
-        context.console.note(CAPPED);
-    }
-    print_all(listing, |document| print(document, args.json, out)).await
-}
-
-/// Prints transactions by account or age, newest first.
-async fn list_newest(
-    context: &Context,
-    args: &ListArgs,
-    out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    let (states, account) = (args.states(), args.account.clone());
-    let filter = TransactionFilter { states, account, since: args.since };
-    let (mut left, mut cursor) = (args.limit, None);
-    while left > 0 {
-        let limit = left.min(PAGE_MAX);
-        let page = context.client.transactions(&filter, limit, cursor.as_deref()).await?;
-        for document in &page.items {
-            print(document, args.json, out)?;
-        }
-        // A page may have fewer, and the list still goes on.
-        left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    Ok(Exit::Ok)
-}
-
-fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Result<(), Error> {
+) -> Result<(), Error> {
     if as_json {
         return writeln!(out, "{}", json::from_document(document)).map_err(Error::output);
     }
@@ -260,7 +131,7 @@ fn print(document: &Document, as_json: bool, out: &mut (dyn Write + Send)) -> Re
 }
 
 /// The fields that a line is made of, beside the id.
-const PRINTED: [&str; 16] = [
+pub(super) const PRINTED: [&str; 16] = [
     "state",
     "reason",
     "lastModified",

@@ -74,10 +74,10 @@ impl Client {
             let page = room.page(None, |place| cursor::write(&of, place));
             items.extend(page.items);
             if is_over {
-                return Ok(Page { items, next: page.next });
+                return Ok(Page { items, next: page.next, looked_until: None });
             }
         }
-        Ok(Page { items, next: None })
+        Ok(Page { items, next: None, looked_until: None })
     }
 }
 

@@ -125,7 +125,7 @@ impl Client {
             }
         };
         let next = page.last.filter(|_| goes_on).map(|last| cursor::write(&of, &last));
-        Ok(Page { items: self.with_ends(page.items).await?, next })
+        Ok(Page { items: self.with_ends(page.items).await?, next, looked_until: None })
     }
 
     async fn with_ends(&self, mut acts: Vec<SeenAct>) -> Result<Vec<SeenAct>, Error> {

@@ -197,7 +197,7 @@ impl Reading<'_> {
     async fn undated(&mut self) -> Result<(), Halt> {
         let found = self
             .journal()
-            .find_one(journal::undated(self.account))
+            .find_one(journal::undated(lines_of(self.account)))
             .projection(doc! { "_id": 1 })
             .hint(Hint::Name(BY_ACCOUNT.to_owned()))
             .read_concern(ReadConcern::snapshot())

@@ -3,7 +3,7 @@
 //! Owns how much one page reads, what ends it before it is full, and how a line that makes no sense
 //! is told.
 
-use mongo::{BadLine, JOURNAL, Line, SUMS, lines_of};
+use mongo::{BadLine, JOURNAL, Line, SUMS};
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::cursor::LinePlace;
@@ -13,10 +13,9 @@ use crate::error::Error;
 /// of its transactions, and 16 MiB at most.
 pub(super) const BYTES_MAX: usize = 32 << 20;
 
-/// The filter for the lines of an account that have no moment. It is the complement of all dates,
+/// The filter for those of some lines that have no moment. It is the complement of all dates,
 /// because the index serves that.
-pub(super) fn undated(account: &str) -> Document {
-    let mut filter = lines_of(account);
+pub(super) fn undated(mut filter: Document) -> Document {
     filter.insert("at", doc! { "$not": { "$gte": DateTime::MIN } });
     filter
 }

@@ -1,39 +1,45 @@
 //! What the ledger holds and held, in pages: lists of transactions and accounts, and statements.
 //!
 //! - [`cursor`]: where a page ends, as text for the caller; [`room`]: when it ends.
-//! - [`transactions`], [`of_account`], [`accounts`]: lists. [`statement`]: what was booked on one
-//!   account, [`booked`]: how that is read, and [`sum`]: what was booked before it.
+//! - [`transactions`], [`by_end`], [`accounts`]: lists. [`filter`]: what of the transactions is asked
+//!   for, [`ended`]: how ends are read from the journal, and [`looking`]: for how long.
+//! - [`statement`]: what was booked on one account, [`booked`]: how that is read, and [`sum`]: what
+//!   was booked before it.
 //! - [`acts`]: what people have done.
 //! - [`adjustment`]: what a person has booked without a transaction.
 //! - [`journal`]: what those have in common that read lines of the journal.
 //!
 //! Promises that no query reads more than its page needs, or a bounded stretch, however large the
-//! collections are: each names its index. Lists of an account and statements need the indexes of a
+//! collections are: each names its index. Lists of an account or of ends, and statements, need the indexes of a
 //! ledger with history, and fail with [`Error::WithoutHistory`] without them.
 
 mod accounts;
 mod acts;
 mod adjustment;
 mod booked;
+mod by_end;
 mod cursor;
+mod ended;
+mod filter;
 mod journal;
-mod of_account;
+mod looking;
 mod room;
 mod statement;
 mod sum;
 mod transactions;
 
 use mongo::LedgerSettings;
-use mongodb::bson::Document;
+use mongodb::bson::{DateTime, Document};
 
 use crate::client::Client;
 use crate::error::Error;
 
 pub use acts::{ActFilter, act_json};
 pub use adjustment::{Adjusted, Adjustment};
+pub use filter::TransactionFilter;
+pub use looking::LOOK_FOR;
 pub use room::{PAGE_BYTES_MAX, Tell, Told};
 pub use statement::{Entry, Period, Statement};
-pub use transactions::TransactionFilter;
 
 /// The most items of one page.
 pub const LIMIT_MAX: u32 = 1_000;
@@ -45,6 +51,10 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// What the next call takes as its cursor; `None` when the list has ended.
     pub next: Option<String>,
+    /// If the page ends before it is full because it has looked long enough for what is asked for:
+    /// the moment back to which it has. In the order of the list, everything that is newer was looked
+    /// at.
+    pub looked_until: Option<DateTime>,
 }
 
 impl Client {

@@ -89,7 +89,7 @@ impl<P, T> Room<P, T> {
     /// on from there.
     pub(super) fn page(self, stopped: Option<P>, cursor: impl FnOnce(&P) -> String) -> Page<T> {
         let next = if self.is_over { self.last } else { stopped };
-        Page { items: self.items, next: next.as_ref().map(cursor) }
+        Page { items: self.items, next: next.as_ref().map(cursor), looked_until: None }
     }
 }
 

@@ -5,6 +5,7 @@ mod broker;
 mod browser;
 pub(crate) mod console;
 mod console_bulk;
+mod console_lists;
 mod events;
 mod fairness;
 mod generated;

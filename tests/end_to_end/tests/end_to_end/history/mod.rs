@@ -1,7 +1,10 @@
 //! What the ledger keeps of the past: whether it has the indexes, that queries use them, and what
-//! the command line tells. [`lists`] and [`statements`] are about the pages, [`lines`] about what
-//! stands in the journal, [`sums`] about what was booked before a moment.
+//! the command line tells. [`lists`] and [`statements`] are about the pages, [`ends`] about what is
+//! looked for, [`exports`] about files, [`lines`] about what stands in the journal, [`sums`] about
+//! what was booked before a moment.
 
+mod ends;
+mod exports;
 mod lines;
 mod lists;
 mod statements;
@@ -55,6 +58,13 @@ fn stored((id, body): &(TransactionId, Body), state: State, at: DateTime) -> Doc
     if state.is_resting() {
         document.insert("dueAt", from_now(3_600_000));
     }
+    document
+}
+
+/// A transfer from `a` to `c` that was refused at this moment.
+fn refused(id: &str, at: DateTime) -> Document {
+    let mut document = stored(&transfer(id, "a", "c", 1), State::Canceled, at);
+    document.insert("reason", doc! { "code": "insufficient_funds", "message": "too little" });
     document
 }
 
@@ -217,6 +227,7 @@ async fn every_list_and_statement_is_read_through_its_index() {
         in_states(&State::ALL),
         by_account("a"),
         TransactionFilter { since, states: vec![State::Done], ..by_account("a") },
+        TransactionFilter { ended_since: since, ..TransactionFilter::default() },
     ] {
         let first = client.transactions(&filter, 10, None).await.expect("a page");
         assert_eq!(first.items.len(), 10, "{filter:?}");
@@ -265,7 +276,7 @@ async fn the_command_line_lists_by_account_and_age_and_tells_what_was_booked() {
         stored(&transfer("old", "a", "b", 10), State::Done, old),
         stored(&transfer("new", "b", "a", 4), State::Done, new),
         stored(&transfer("other", "b", "c", 1), State::Done, new),
-        stored(&transfer("refused", "a", "c", 1), State::Canceled, new),
+        refused("refused", new),
     ];
     insert(&world, documents).await;
     let listed = async |arguments: &[&str]| -> Vec<String> {
@@ -277,6 +288,11 @@ async fn the_command_line_lists_by_account_and_age_and_tells_what_was_booked() {
     assert_eq!(listed(&["--account", "a", "--since", "1h"]).await, ["refused", "new"]);
     assert_eq!(listed(&["--since", "1h", "--state", "done"]).await, ["other", "new"]);
     assert_eq!(listed(&["--account", "a", "--limit", "1"]).await, ["refused"]);
+    assert_eq!(listed(&["--until", "1h"]).await, ["old"]);
+    assert_eq!(listed(&["--reason", "insufficient_funds"]).await, ["refused"]);
+    assert_eq!(listed(&["--ended-since", "1h", "--state", "canceled"]).await, ["refused"]);
+    assert_eq!(listed(&["--ended-until", "1h"]).await, ["old"]);
+    assert_eq!(listed(&[]).await.last().map(String::as_str), Some("old"), "the newest come first");
 
     let statement = ["accounts", "statement", "a"];
     let told = world.producer(&statement).await.expect_success().stdout;

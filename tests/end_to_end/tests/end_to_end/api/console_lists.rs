@@ -1,0 +1,55 @@
+//! The console's list of transactions: its filter, its pages to and fro, and its files.
+
+use harness::api::Api;
+use harness::world::{World, transfer};
+
+/// The address of a link.
+fn link(page: &str, rel: &str) -> Option<String> {
+    let (before, _) = page.split_once(&format!("\" rel=\"{rel}\""))?;
+    let (_, address) = before.rsplit_once("href=\"")?;
+    Some(address.replace("&amp;", "&"))
+}
+
+/// The ids that a page lists.
+fn listed(page: &str) -> Vec<String> {
+    let cells = page.split("<th scope=\"row\">").skip(1);
+    let id = |cell: &str| cell.split_once("\">")?.1.split('<').next().map(str::to_owned);
+    cells.filter_map(id).collect()
+}
+
+#[tokio::test]
+async fn pages_go_to_and_fro_with_the_filter_and_the_files_have_it_too() {
+    let world = World::new().await;
+    let transfers: Vec<_> = (0..250).map(|n| transfer(&format!("t{n:03}"), "a", "b", 1)).collect();
+    world.insert(&transfers).await;
+    let api = world.api(&[]).await;
+    let page = async |api: &Api, path: &str| api.get(path).await.expect(200).body;
+    let first_address = "/console/transactions?state=initial&since=2020-01-01T00%3A00%3A00Z";
+    let first = page(&api, first_address).await;
+    assert_eq!(
+        (listed(&first).len(), link(&first, "prev"), link(&first, "first")),
+        (100, None, None)
+    );
+    assert!(first.contains("value=\"2020-01-01T00:00:00Z\""), "the form shows its filter");
+    let second = page(&api, &link(&first, "next").expect("it goes on")).await;
+    assert_eq!((listed(&second).len(), link(&second, "prev")), (100, None));
+    let third = page(&api, &link(&second, "next").expect("it goes on")).await;
+    assert_eq!((listed(&third).len(), link(&third, "next")), (50, None));
+    let back = page(&api, &link(&third, "prev").expect("there is a way back")).await;
+    assert_eq!(listed(&back), listed(&second));
+    let begin = page(&api, &link(&back, "first").expect("there is a way to the first")).await;
+    assert_eq!(listed(&begin), listed(&first));
+
+    for (name, lines) in [("csv", 251), ("jsonl", 250)] {
+        let address = format!("/console/export.{name}?");
+        let at = third.find(&address).expect("the file is linked");
+        let address = third[at..].split('"').next().expect("it ends").replace("&amp;", "&");
+        assert!(address.contains("state=initial") && !address.contains("cursor"), "{address}");
+        let file = api.get(&address).await.expect(200);
+        assert_eq!(file.body.lines().count(), lines, "{address}");
+        assert!(file.header("Content-Disposition").is_some_and(|it| it.starts_with("attachment")));
+    }
+    let none = page(&api, "/console/transactions?reason=hold_limit").await;
+    assert!(none.contains("There are none."), "{none}");
+    world.finish().await;
+}
