@@ -1,8 +1,9 @@
 //! Whether whoever sends a request would rather have a page than JSON, by its header `Accept`
 //! (RFC 9110, 12.5.1).
 //!
-//! Promises that a program gets JSON unless it names HTML first: without the header, with one that
-//! takes anything, and with one that takes both alike. What can't be read counts as not named. Pure.
+//! Promises that a program gets JSON unless it wishes for HTML more: so without the header, with one
+//! that takes anything, and with one that takes both alike. What can't be read counts as not named.
+//! Pure.
 
 /// How much HTML is wished for, and JSON, and anything else.
 #[derive(Default)]

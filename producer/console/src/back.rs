@@ -1,8 +1,8 @@
 //! Where somebody goes after signing in.
 //!
-//! Owns which addresses that may be. Promises that it is a page of this console, whatever the form of
-//! the sign-in says: a path that is spelled out, without anything encoded in it, so that no browser
-//! reads another host or another path in it. What is no such page leads to the overview.
+//! Owns which addresses that may be. Promises that it is a page of this console, whatever the form
+//! of the sign-in says: a path that is spelled out, without anything encoded in it, so that no
+//! browser reads another host or another path in it. What is no such page leads to the overview.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use maud::{Markup, html};
 
 use super::html::link;
 
-/// The longest address to go back to: an id is 1,000 bytes at most, and three times as long encoded.
+/// The longest address to go back to: an id is 1,000 bytes at most, and three times as long
+/// encoded.
 const ADDRESS_BYTES_MAX: usize = 8 << 10;
 
 /// The fields of the form that asks for a token.

@@ -1,8 +1,8 @@
 //! The amount of a form that confirms a hold.
 //!
 //! Promises that nobody captures all by leaving the field empty: all that is held stands in it at
-//! first, and what stands in it is captured. A hold with many legs has no such field, and is captured
-//! as a whole. Fails with a problem that names the field.
+//! first, and what stands in it is captured. A hold with many legs has no such field, and is
+//! captured as a whole. Fails with a problem that names the field.
 
 use api::{Code, Person, Problem};
 use ledger::limits::echo;
@@ -43,7 +43,8 @@ pub async fn confirm(
     answer.map_err(|problem| of_the_form(problem, value))
 }
 
-/// The problem, as one of the field. What is more than is held is told of the legs that it would make.
+/// The problem, as one of the field. What is more than is held is told of the legs that it would
+/// make.
 fn of_the_form(problem: Problem, value: &str) -> Problem {
     let is_of_legs = problem.errors.iter().any(|error| error.pointer == "#/captured");
     match problem.code == Code::Invalid && is_of_legs {

@@ -79,7 +79,8 @@ fn band(visit: &Visit) -> Markup {
     }
 }
 
-/// In which zone the times of the page are: in UTC, until the script makes them those of the viewer.
+/// In which zone the times of the page are: in UTC, until the script makes them those of the
+/// viewer.
 fn foot() -> Markup {
     html! {
         footer { p.note { "Times are in " (ZONE) ". " a href="/console/handbook" { "Handbook" } } }

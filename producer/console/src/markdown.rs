@@ -1,9 +1,9 @@
 //! Our own documents as pages.
 //!
-//! Owns as much of Markdown as `deploy/operating.md` uses: headings, paragraphs, lists, tables, blocks
-//! of commands, and in them code, links, strong and emphasized words. Promises that all text is
-//! escaped, and that a heading has the anchor by which other documents name it. What it does not know
-//! stays text. A link to another file is its name, because only this page is served. Pure.
+//! Owns as much of Markdown as `deploy/operating.md` uses: headings, paragraphs, lists, tables,
+//! blocks of commands, and in them code, links, strong and emphasized words. Promises that all text
+//! is escaped, and that a heading has the anchor by which other documents name it. What it does not
+//! know stays text. A link to another file is its name, because only this page is served. Pure.
 
 use maud::{Markup, PreEscaped, html};
 

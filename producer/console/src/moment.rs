@@ -2,9 +2,9 @@
 //!
 //! Promises that a moment without a zone is read in the zone that the form names: UTC, or the
 //! viewer's, which the script writes as UTC before the form is sent. An operator who reschedules
-//! names a moment that is still to come, on the database's clock: one that has passed would make the
-//! transaction due at once, which nobody means who types a date. Fails with a problem that names the
-//! field.
+//! names a moment that is still to come, on the database's clock: one that has passed would make
+//! the transaction due at once, which nobody means who types a date. Fails with a problem that
+//! names the field.
 
 use api::{Person, Problem};
 use bson::DateTime;

@@ -1,8 +1,8 @@
 //! What a transaction moves, in a sentence, and its way through the states.
 //!
-//! Promises that only what its document says is told as reached: a state that it may have passed, and
-//! of which nothing is kept, is left out. Says each thing in words, so that nobody depends on a color
-//! or a sign. Fails by showing less, where a state is not known. Pure.
+//! Promises that only what its document says is told as reached: a state that it may have passed,
+//! and of which nothing is kept, is left out. Says each thing in words, so that nobody depends on a
+//! color or a sign. Fails by showing less, where a state is not known. Pure.
 
 use bson::DateTime;
 use ledger::transaction::{ReasonCode, State};
