@@ -46,6 +46,7 @@ const pages = [
   "/console/accounts", "/console/account?id=a", `/console/account?id=${q(hostile)}`,
   "/console/letters", `/console/letter?id=${q(env.CONSOLE_LETTER)}`, "/console/audit", "/console/acts",
   "/console/confirm?act=freeze&id=a", "/console/bulk?act=unpark&code=account_unusable", "/console/job",
+  "/console/transaction?id=hold", "/console/confirm?act=confirm&id=hold", "/console/handbook",
 ];
 
 async function everyPage(options) {
@@ -93,6 +94,47 @@ async function searchAndAct() {
   await page.click("text=See how it stands");
   await page.waitForSelector("text=Every rule holds.", { timeout: 240_000 });
   await page.context().close();
+}
+
+// A link survives the sign-in, a person finds what there is, moments are the viewer's, and a part of a hold is captured.
+async function comesByALinkAndCapturesAPart() {
+  const context = await browser.newContext({ baseURL: env.CONSOLE_URL, timezoneId: "Asia/Kolkata" });
+  const page = await context.newPage();
+  page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error}`));
+  await page.goto("/console/confirm?act=confirm&id=hold");
+  await accessible(page);
+  await page.fill("#token", env.CONSOLE_OPERATOR);
+  await page.click("main button");
+  await page.waitForURL(/confirm\?act=confirm&id=hold/);
+  await page.fill("#value", "31");
+  await page.fill("#reason", "the order was small");
+  await page.click("main button");
+  await page.waitForSelector("#value-problem:text('more than is held')");
+  await accessible(page);
+  await page.fill("#value", "12");
+  await page.click("main button");
+  await page.click("text=See how it stands");
+  await page.waitForSelector("text=of 30 that was on hold");
+  await page.waitForFunction(() => document.querySelector("ol.way time").textContent.endsWith("+05:30"));
+  const created = page.locator("ol.way time").first();
+  assert.match(await created.getAttribute("title"), /UTC$/, "the time of the server is kept");
+  assert.match(await created.getAttribute("data-ago"), /^\d+ (s|min) ago$/);
+  await accessible(page);
+  // A moment is typed in the zone that the form says, and sent in UTC.
+  await page.goto("/console/acts");
+  await page.waitForSelector("label[for=since]:has-text('Asia/')");
+  await page.fill("#since", "2026-01-01 05:30");
+  await page.click("main form button");
+  await page.waitForURL(/since=2026-01-01T00%3A00%3A00/);
+  assert.equal(await page.inputValue("#since"), "2026-01-01 05:30:00");
+  assert.equal((await page.goto("/console/nothing")).status(), 404);
+  await accessible(page);
+  // The head stays in view: the page scrolls, and no box in it.
+  await page.goto("/console/handbook");
+  const boxes = await page.evaluate(() => [...document.querySelectorAll("main *")]
+    .filter((it) => it.scrollHeight > it.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(it).overflowY)).length);
+  assert.equal(boxes, 0, "nothing scrolls within the page");
+  await context.close();
 }
 
 async function bulkJob() {
@@ -180,6 +222,7 @@ await everyPage(phone);
 await chartsMove();
 await picture("wrong", { colorScheme: "light" });
 await searchAndAct();
+await comesByALinkAndCapturesAPart();
 await bulkJob();
 await neverFreezes();
 await saysHowOldItsDataAre();

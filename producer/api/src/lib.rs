@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
-pub mod access;
+pub mod accept;
+mod access;
 pub mod accounts;
 mod acting;
 pub mod acts;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Response, header};
 use axum::routing::{MethodFilter, MethodRouter};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,6 +26,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::accept::prefers_html;
 use super::answer::Answer;
 use super::dispatch::{answer_nowhere, dispatch};
 use super::operation::Operation;
@@ -47,7 +49,7 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 pub struct Site {
     /// Its pages.
     pub pages: Router<Arc<Api>>,
-    /// The page that says what is wrong with an address.
+    /// The page that says what is wrong with an address or its method.
     pub missing: fn(&Problem) -> Answer,
 }
 
@@ -135,21 +137,29 @@ fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 fn router(api: Arc<Api>, Site { pages, missing }: Site) -> Router {
     let no_route = async move |State(api): State<Arc<Api>>, request: Request| {
         let problem = Problem::new(Code::NotFound, "there is no such address; see /v1");
-        // A person has mistyped it, or a program, which reads JSON.
-        let accepts = request.headers().get(header::ACCEPT).map(HeaderValue::as_bytes);
-        let is_person = accepts.is_some_and(|it| it.windows(9).any(|part| part == b"text/html"));
-        let answer = if is_person { Ok(missing(&problem)) } else { Err(problem) };
-        answer_nowhere(&api, answer, request)
+        astray(&api, missing, problem, request)
     };
-    let no_method = async |State(api): State<Arc<Api>>, request: Request| {
+    let no_method = async move |State(api): State<Arc<Api>>, request: Request| {
         let problem = "there is no such method here; see the header Allow";
-        answer_nowhere(&api, Err(Problem::new(Code::MethodNotAllowed, problem)), request)
+        astray(&api, missing, Problem::new(Code::MethodNotAllowed, problem), request)
     };
     let mut router = Router::new();
     for operation in routes::all() {
         router = router.route(operation.path, method_router(operation));
     }
     router.merge(pages).fallback(no_route).method_not_allowed_fallback(no_method).with_state(api)
+}
+
+/// Answers what leads nowhere: a person has mistyped an address, or a program, which reads JSON.
+fn astray(
+    api: &Api,
+    missing: fn(&Problem) -> Answer,
+    problem: Problem,
+    request: Request,
+) -> Response<Body> {
+    let accept = request.headers().get(header::ACCEPT).map(HeaderValue::as_bytes);
+    let answer = if prefers_html(accept) { Ok(missing(&problem)) } else { Err(problem) };
+    answer_nowhere(api, answer, request)
 }
 
 /// Answers requests for an operation.

@@ -18,7 +18,7 @@ pub enum Act {
     Cancel,
     /// Changes when a scheduled transaction is due.
     Reschedule,
-    /// Captures all of a hold.
+    /// Captures a hold, or a part of it.
     Confirm,
     /// Releases a hold.
     Release,
@@ -149,7 +149,7 @@ impl Act {
                 "confirm",
                 "confirm",
                 "Confirm the hold",
-                "All that is held is captured, and a worker pays it. To capture a part, use the command line or the API.",
+                "A worker pays what is captured, and the rest goes home. A hold is confirmed once.",
             ),
             Act::Release => transaction(
                 "release",

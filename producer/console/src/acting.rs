@@ -5,6 +5,8 @@
 //! became of it.
 //! Whoever lacks the scope is refused before that; the access log has it.
 
+use std::collections::HashMap;
+
 use api::{Answer, Code, Person, Problem};
 use axum::http::StatusCode;
 use ledger::limits::echo;
@@ -13,32 +15,37 @@ use mongo::ActSubject;
 use serde_json::{Value, json};
 
 use super::act::Act;
-use super::html::{link, page, text};
+use super::form::{REASON, Typed};
+use super::html::{link, moment as at, page, text};
 use super::visit::{Visit, ask};
-use super::{audit, fields, floor, html as answer_with, moment};
+use super::{audit, capture, fields, floor, html as answer_with, moment};
 
 /// `GET /console/confirm`: asks before anything is done.
 pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
     let act = named(visit.param("act").unwrap_or_default())?;
     visit.require(act.operation())?;
     let id = visit.param("id").unwrap_or_default();
+    question(visit, act, id, &Typed::default()).await
+}
+
+/// The page that asks, at first or again.
+async fn question(visit: &Visit, act: Act, id: &str, typed: &Typed) -> Result<Markup, Problem> {
     let told = act.told();
     let shown = match act {
         Act::Audit => Value::Null,
         _ => visit.ask(told.shown_by, id, &[]).await?,
     };
     let content = html! {
+        (typed.summary())
         section.confirm {
             p { b { (told.verb) } @if !act.is_of_ledger() { ": " span.id { (id) } } }
             p { (told.effect) }
-            (facts(&shown))
+            (facts(visit, &shown))
             form method="post" action="/console/act" {
                 input type="hidden" name="act" value=(told.name);
                 input type="hidden" name="id" value=(id);
-                @if act == Act::Reschedule { (moment::input(&shown)) }
-                @if act == Act::SetFloor { (floor::input(&shown)) }
-                label for="reason" { "Reason, for the list of acts" }
-                input #reason name="reason" required maxlength="500" autocomplete="off";
+                (own_field(visit, act, &shown, typed))
+                (typed.field(REASON, &html! { "Reason, for the list of acts" }, "", 500))
                 p.acts {
                     button { (told.verb) }
                     a href=(link(told.page, &[("id", id)])) { "Go back, do nothing" }
@@ -49,8 +56,33 @@ pub async fn confirm(visit: &Visit) -> Result<Markup, Problem> {
     Ok(page(Some(visit), "Are you sure?", content))
 }
 
+/// What an act has to know beside its reason.
+fn own_field(visit: &Visit, act: Act, shown: &Value, typed: &Typed) -> Markup {
+    match act {
+        Act::Reschedule => moment::input(shown, typed),
+        Act::SetFloor => floor::input(shown, typed),
+        Act::Confirm => {
+            let amount = |written: &str| visit.amount(written, text(shown, "currency"));
+            capture::input(shown, typed, amount)
+        }
+        Act::Cancel
+        | Act::Release
+        | Act::Reverse
+        | Act::Unpark
+        | Act::GiveUp
+        | Act::Freeze
+        | Act::Unfreeze
+        | Act::Close
+        | Act::Replay
+        | Act::Discard
+        | Act::Pause
+        | Act::Resume
+        | Act::Audit => html! {},
+    }
+}
+
 /// What it is about, with its money.
-fn facts(shown: &Value) -> Markup {
+fn facts(visit: &Visit, shown: &Value) -> Markup {
     const FACTS: [(&str, &str); 14] = [
         ("since", "Since"),
         ("by", "By"),
@@ -71,7 +103,16 @@ fn facts(shown: &Value) -> Markup {
     html! {
         dl {
             @for (name, label) in FACTS {
-                @if let Some(value) = shown[name].as_str() { dt { (label) } dd { (value) } }
+                @if let Some(value) = shown[name].as_str() {
+                    dt { (label) }
+                    dd {
+                        @match name {
+                            "since" | "notBefore" | "expiresAt" => (at(value)),
+                            "value" | "balance" | "pendingDebits" | "floor" => (visit.amount(value, text(shown, "currency"))),
+                            _ => (value),
+                        }
+                    }
+                }
             }
             @if let Some(legs) = shown["legs"].as_array() { dt { "Legs" } dd { (legs.len()) } }
             @if let Some(letters) = letters { dt { "Transactions in it" } dd { (letters) } }
@@ -83,53 +124,110 @@ fn facts(shown: &Value) -> Markup {
 pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     let fields = fields(form);
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
-    let (act, id, reason) = (named(field("act"))?, field("id"), field("reason"));
+    let (act, id, reason) = (named(field("act"))?, field("id"), field(REASON));
     visit.require(act.operation())?;
-    if reason.is_empty() {
-        return Err(Problem::new(
-            Code::Invalid,
-            "a reason is needed; it goes into the list of acts",
-        ));
-    }
-    let (told, person) = (act.told(), visit.acting(reason));
-    let done = match act {
-        Act::Audit => begin_audit(visit, &person).await,
-        Act::Reschedule => moment::reschedule(visit, &person, id, field(moment::FIELD)).await,
-        Act::SetFloor => floor::set(visit, &person, id, field(floor::FIELD), reason).await,
-        Act::Pause | Act::Resume => {
-            let body = json!({ "reason": reason });
-            visit.ask_with(&person, act.operation(), "", &body).await
+    let done = match reason.is_empty() {
+        true => Err(Problem::field(REASON, "is needed; it goes into the list of acts")),
+        false => acted(visit, act, id, &fields).await,
+    };
+    match done {
+        Ok(outcome) => Ok(answer_with(StatusCode::OK, told(visit, act, id, &outcome))),
+        Err(problem) => {
+            let id = id.to_owned();
+            ask_again(visit, act, &id, Typed::refused(fields, problem.clone()), problem).await
         }
-        _ => ask(&visit.api, (&visit.caller, &person), act.operation(), id, &[]).await,
+    }
+}
+
+/// Acts, and logs what became of it; returns how it stands now.
+async fn acted(
+    visit: &Visit,
+    act: Act,
+    id: &str,
+    fields: &HashMap<String, String>,
+) -> Result<String, Problem> {
+    let field = |name: &str| fields.get(name).map_or("", String::as_str);
+    let (reason, value) = (field(REASON), fields.get(capture::FIELD).map(String::as_str));
+    let person = visit.acting(reason);
+    let plainly = |answer: Value| said(&answer);
+    let done = match act {
+        Act::Audit => begin_audit(visit, &person).await.map(plainly),
+        Act::Confirm => {
+            let done = capture::confirm(visit, &person, id, value).await;
+            done.map(|answer| capture::said(&said(&answer), value))
+        }
+        Act::Reschedule => {
+            moment::reschedule(visit, &person, id, field(moment::FIELD)).await.map(plainly)
+        }
+        Act::SetFloor => {
+            let done = floor::set(visit, &person, id, field(floor::FIELD), reason).await;
+            done.map(|account| floor::said(&account))
+        }
+        Act::Pause | Act::Resume => {
+            let body = json!({ REASON: reason });
+            visit.ask_with(&person, act.operation(), "", &body).await.map(plainly)
+        }
+        Act::Cancel
+        | Act::Release
+        | Act::Reverse
+        | Act::Unpark
+        | Act::GiveUp
+        | Act::Freeze
+        | Act::Unfreeze
+        | Act::Close
+        | Act::Replay
+        | Act::Discard => {
+            let who = (&*visit.caller, &person);
+            ask(&visit.api, who, act.operation(), id, &[]).await.map(plainly)
+        }
     };
-    let outcome = match &done {
-        Ok(answer) if act == Act::SetFloor => floor::said(answer),
-        Ok(answer) => said(answer),
-        Err(problem) => problem.detail.clone(),
-    };
+    let outcome = done.as_ref().unwrap_or_else(|problem| &problem.detail);
     tracing::info!(
         target: "operator",
         who = visit.caller.name,
-        act = told.name,
+        act = act.name(),
         id = %echo(id),
         reason = %echo(reason),
         request = person.request,
         ok = done.is_ok(),
         outcome,
     );
-    done?;
-    if matches!(act, Act::Pause | Act::Resume) {
+    if done.is_ok() && matches!(act, Act::Pause | Act::Resume) {
         visit.look_for_pause().await;
     }
+    done
+}
+
+/// The page after it is done.
+fn told(visit: &Visit, act: Act, id: &str, outcome: &str) -> Markup {
+    let told = act.told();
     let content = html! {
         p.fine role="status" { b { "Done: " (told.verb) } @if !act.is_of_ledger() { " " span.id { (id) } } "." }
         @if !outcome.is_empty() { p { "It says now: " b { (outcome) } } }
-        @match act {
-            Act::Replay | Act::Discard => p { a href="/console/letters" { "To the dead letters" } },
-            _ => p { a href=(link(told.page, &[("id", id)])) { "See how it stands" } },
+        p {
+            @if matches!(act, Act::Replay | Act::Discard) { a href="/console/letters" { "To the dead letters" } }
+            @else { a href=(link(told.page, &[("id", id)])) { "See how it stands" } }
         }
     };
-    Ok(answer_with(StatusCode::OK, page(Some(visit), "Done", content)))
+    page(Some(visit), "Done", content)
+}
+
+/// The form once more, if one of its fields was wrong, so surely without effect; else the problem.
+async fn ask_again(
+    visit: &Visit,
+    act: Act,
+    id: &str,
+    typed: Typed,
+    problem: Problem,
+) -> Result<Answer, Problem> {
+    if problem.code != Code::Invalid || !typed.has_wrong_field() {
+        return Err(problem);
+    }
+    match question(visit, act, id, &typed).await {
+        Ok(page) => Ok(answer_with(problem.code.status(), page)),
+        // Who may act and not read is told without the form.
+        Err(_) => Err(problem),
+    }
 }
 
 async fn begin_audit(visit: &Visit, person: &Person) -> Result<Value, Problem> {

@@ -8,26 +8,32 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::html::{
-    account, grouped, items, link, moment, next, page, state, table, text, transaction,
+    ZONE, account, grouped, items, link, moment, next, page, state, table, text, transaction,
 };
+use super::moment::{EXAMPLE, written};
 use super::visit::Visit;
 
 /// The acts of one account or transaction that its page shows.
 const SHOWN: &str = "20";
 
 /// What a list can be asked for, and how the form names it.
-const FILTERS: [(&str, &str); 6] = [
+const FILTERS: [(&str, &str); 4] = [
     ("account", "Account"),
     ("transaction", "Transaction"),
     ("who", "Who"),
     ("what", "What, like transaction.cancel"),
-    ("since", "Since, like 2026-11-01T00:00:00Z"),
-    ("until", "Until"),
 ];
+
+/// The moments between which the acts are.
+const MOMENTS: [&str; 2] = ["since", "until"];
 
 /// `GET /console/acts`
 pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
+    let moments = MOMENTS.map(|name| (name, visit.param(name).map(written)));
     let mut asked = visit.params(&FILTERS.map(|(name, _)| name));
+    for (name, moment) in &moments {
+        asked.extend(moment.as_deref().map(|moment| (*name, moment)));
+    }
     let cursor = visit.params(&["cursor"]);
     asked.extend(&cursor);
     asked.push(("limit", "100"));
@@ -39,6 +45,10 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
             @for (name, label) in FILTERS {
                 label for=(name) { (label) }
                 input id=(name) name=(name) value=[visit.param(name)];
+            }
+            @for ((name, moment), label) in moments.iter().zip(["Since", "Until"]) {
+                label for=(name) { (label) ", in " (ZONE) ", like " (EXAMPLE) }
+                input id=(name) name=(name) value=[moment] data-moment;
             }
             button { "Show" }
         }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::Console;
 use super::act::{Act, buttons};
+use super::handbook::reference;
 use super::html::{account, grouped, items, page as framed, table, text, transaction};
 use super::visit::Visit;
 
@@ -112,7 +113,7 @@ fn found_by(job: &Job, found: &Value) -> Markup {
     html! {
         @if found["ok"] == true { p.fine { "Every rule holds." } }
         @else if found["violationCount"] == 0 { p.fine { "No rule is broken." } }
-        @else { p.problem role="alert" { b { (number("violationCount")) " violations. " } "Money may be wrong: read the part about audits in operating.md before you change anything." } }
+        @else { p.problem role="alert" { b { (number("violationCount")) " violations. " } "Money may be wrong: change nothing before you have read this. " (reference("operating.md#the-books-do-not-balance")) } }
         p { (number("accounts")) " accounts and " (number("transactions")) " transactions, "
             (number("inFlight")) " of them in flight, " (number("resting")) " scheduled or on hold and " (number("parked")) " parked, in "
             (found["seconds"]) " s. Started by " b { (job.by) } "." }

@@ -3,10 +3,11 @@
 //! Promises that the API's own operation reads the floor, with the reason of the form, so the
 //! account keeps both. Fails with the problem of that operation, which names the field.
 
-use api::{Code, Person, Problem};
+use api::{Person, Problem};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::form::Typed;
 use super::html::{moment, text};
 use super::visit::Visit;
 
@@ -17,11 +18,9 @@ pub const FIELD: &str = "floor";
 const NONE: &str = "none";
 
 /// The field, with the floor that the account has now.
-pub fn input(shown: &Value) -> Markup {
-    html! {
-        label for=(FIELD) { "Lowest balance, as amounts are written here; " (NONE) " for no floor" }
-        input id=(FIELD) name=(FIELD) required maxlength="40" autocomplete="off" value=(of(shown));
-    }
+pub fn input(shown: &Value, typed: &Typed) -> Markup {
+    let label = html! { "Lowest balance, as amounts are written here; " (NONE) " for no floor" };
+    typed.field(FIELD, &label, of(shown), 40)
 }
 
 /// The floor of an account as it is written; that of one without a floor is missing.
@@ -38,7 +37,7 @@ pub async fn set(
     reason: &str,
 ) -> Result<Value, Problem> {
     if floor.is_empty() {
-        return Err(Problem::new(Code::Invalid, "a floor is needed, or none"));
+        return Err(Problem::field(FIELD, format!("is needed; write {NONE} for no floor")));
     }
     visit.ask_with(person, "setFloor", id, &json!({ FIELD: floor, "reason": reason })).await
 }

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
+use bson::DateTime;
 use ledger::hex::hex;
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -23,6 +24,9 @@ const MENU: [(&str, &str); 6] = [
     ("/console/acts", "Acts"),
 ];
 
+/// The zone in which moments are shown and read. The script writes that of the viewer in its place.
+pub const ZONE: PreEscaped<&str> = PreEscaped("<span data-zone>UTC</span>");
+
 /// A page with its frame.
 pub fn page(visit: Option<&Visit>, title: &str, content: Markup) -> Markup {
     let version = VERSION.as_str();
@@ -38,7 +42,7 @@ pub fn page(visit: Option<&Visit>, title: &str, content: Markup) -> Markup {
                 link rel="icon" href={ "/console/icon.svg?v=" (version) };
                 script src={ "/console/console.js?v=" (version) } defer {}
             }
-            body {
+            body data-now=(DateTime::now().timestamp_millis()) {
                 a.skip href="#main" { "Skip to the content" }
                 header {
                     span.brand { "Tandem" }
@@ -49,13 +53,14 @@ pub fn page(visit: Option<&Visit>, title: &str, content: Markup) -> Markup {
                     h1 { (title) }
                     (content)
                 }
+                @if visit.is_some() { (foot()) }
             }
         }
     }
 }
 
 /// What everybody has to know on every page. The section is there without a pause, too, so that the
-/// script can put one in its place.
+/// script can put one in its place. Whoever comes from a form that was not carried out is told so.
 fn band(visit: &Visit) -> Markup {
     html! {
         section #pause {
@@ -63,6 +68,33 @@ fn band(visit: &Visit) -> Markup {
                 p.problem.warning role="status" {
                     b { "Settlement is paused" } " " (pause.told())
                 }
+            }
+        }
+        @if visit.is_unsent {
+            p.problem.warning role="alert" {
+                b { "Nothing was done." } " You were not signed in any more when you sent the form. \
+                Look at it again, and send it again if it is still wanted."
+            }
+        }
+    }
+}
+
+/// In which zone the times of the page are: in UTC, until the script makes them those of the
+/// viewer.
+fn foot() -> Markup {
+    html! {
+        footer { p.note { "Times are in " (ZONE) ". " a href="/console/handbook" { "Handbook" } } }
+    }
+}
+
+/// All pages of the menu, for whoever has found none.
+pub fn places() -> Markup {
+    html! {
+        nav.places aria-label="What there is" {
+            ul {
+                @for (address, name) in MENU { li { a href=(address) { (name) } } }
+                li { a href="/console/handbook" { "Handbook for operators" } }
+                li { a href="/v1" { "The HTTP API, for programs" } }
             }
         }
     }
@@ -107,6 +139,11 @@ pub fn account(id: &str) -> Markup {
     html! { a.id href=(link("/console/account", &[("id", id)])) { (id) } }
 }
 
+/// A link to a section of the handbook.
+pub fn link_to_section(section: &str, name: &Markup) -> Markup {
+    html! { a href={ "/console/handbook#" (section) } { (name) } }
+}
+
 /// A text of a JSON object; empty where there is none.
 pub fn text<'a>(of: &'a Value, name: &str) -> &'a str {
     of[name].as_str().unwrap_or_default()
@@ -117,7 +154,7 @@ pub fn items<'a>(of: &'a Value, name: &str) -> &'a [Value] {
     of[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A moment, in UTC.
+/// A moment, in UTC. The script makes it one of the viewer's zone, and says how long ago it is.
 pub fn moment(text: &str) -> Markup {
     let shown = text.replacen('T', " ", 1).replace('Z', " UTC");
     html! { @if text.is_empty() { "not kept" } @else { time datetime=(text) { (shown) } } }
@@ -182,15 +219,19 @@ pub fn next<'a>(path: &str, mut params: Vec<(&'a str, &'a str)>, answer: &'a Val
     html! { p { a.button href=(link(path, &params)) rel="next" { "Next page" } } }
 }
 
-/// A table that a narrow screen can scroll.
+/// A table with a name, rows below heads.
 pub fn table(about: &str, heads: &[&str], rows: Markup) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(about) {
-            table {
-                caption.unseen { (about) }
-                thead { tr { @for head in heads { th scope="col" { (head) } } } }
-                tbody { (rows) }
-            }
+    let table = html! {
+        table {
+            caption.unseen { (about) }
+            thead { tr { @for head in heads { th scope="col" { (head) } } } }
+            tbody { (rows) }
         }
-    }
+    };
+    wide(about, &table)
+}
+
+/// Something wide that a narrow screen can scroll.
+pub fn wide(about: &str, content: &Markup) -> Markup {
+    html! { div.scroll tabindex="0" role="region" aria-label=(about) { (content) } }
 }

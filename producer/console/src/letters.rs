@@ -151,7 +151,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
                 }
             }))
         }
-        section { h2 { "Message" } pre tabindex="0" { (text(letter, "body")) } }
+        section { h2 { "Message" } pre { (text(letter, "body")) } }
     };
     Ok(page(Some(visit), "Dead letter", content))
 }

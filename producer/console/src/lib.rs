@@ -5,18 +5,24 @@ mod act;
 mod acting;
 mod acts;
 mod audit;
+mod back;
 mod bulk;
+mod capture;
 mod chart;
 mod floor;
+mod form;
+mod handbook;
 mod html;
 mod job;
 mod letters;
 mod listed;
+mod markdown;
 mod moment;
 mod overview;
 mod session;
 mod transactions;
 mod visit;
+mod way;
 
 #[cfg(test)]
 mod tests;
@@ -110,7 +116,7 @@ async fn answer(
         _ => {}
     }
     let Some(caller) = caller else {
-        return nobody(session::form(StatusCode::UNAUTHORIZED, None));
+        return nobody(session::ask(api, parts, body).await);
     };
     let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
     let visit = Visit::new(api.clone(), console.clone(), caller, request, &parts);
@@ -119,6 +125,9 @@ async fn answer(
         Ok(answer) => answer,
         Err(problem) => failed(Some(&visit), &problem),
     };
+    if visit.is_unsent {
+        shown.answer = session::told_of_unsent(shown.answer, api);
+    }
     shown
 }
 
@@ -151,6 +160,7 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
         "letter" => letters::show(visit).await?,
         "audit" => audit::page(visit)?,
         "acts" => acts::list(visit).await?,
+        "handbook" => handbook::page(visit),
         "confirm" => acting::confirm(visit).await?,
         "bulk" => bulk::preview(visit).await?,
         "job" => job::page(visit)?,
@@ -177,17 +187,19 @@ fn nothing() -> Answer {
     Answer::text("text/plain", "")
 }
 
-/// A page that says what is wrong.
+/// A page that says what is wrong; if nothing is at the address, with what there is.
 fn failed(visit: Option<&Visit>, problem: &Problem) -> Answer {
-    let status = problem.code.status();
+    let is_nowhere = matches!(problem.code, Code::NotFound | Code::MethodNotAllowed);
+    let title = if is_nowhere { "There is nothing here" } else { "It did not work" };
     let content = html! {
         section.problem role="alert" {
             h2 { (problem.code.title()) }
             p { (problem.detail) }
         }
-        p { a href="/" { "To the overview" } }
+        @if is_nowhere { h2 { "What there is" } (html::places()) }
+        @else { p { a href="/" { "To the overview" } } }
     };
-    let answer = html(status, html::page(visit, "It did not work", content));
+    let answer = html(problem.code.status(), html::page(visit, title, content));
     wait_before_again(answer, problem)
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::act::{Act, buttons};
 use super::chart::chart;
+use super::handbook::reference;
 use super::html::{
     count, grouped, items, moment, page as framed, rounded, sentence, state, table, text,
     transaction,
@@ -58,7 +59,7 @@ fn problems(seen: &Value) -> Markup {
                 @if let Some((address, name)) = place(text(problem, "code")) {
                     p { a href=(address) { (name) } }
                 }
-                p { b { "What to do: " } (sentence(text(problem, "remedy"))) " (" code { (text(problem, "link")) } ")" }
+                p { b { "What to do: " } (sentence(text(problem, "remedy"))) " (" (reference(text(problem, "link"))) ")" }
             }
         }
     }

@@ -8,7 +8,7 @@ use super::act::{Act, buttons};
 use super::acts;
 use super::html::{account, grouped, items, link, moment, page, state, table, text, transaction};
 use super::visit::Visit;
-use super::{go_to, html as answer_with};
+use super::{go_to, html as answer_with, way};
 
 /// How many legs are looked up at their accounts.
 const LEGS_LOOKED_UP_MAX: usize = 20;
@@ -40,7 +40,9 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
     let legs = legs(visit, &one).await;
     let (event, letter) = (event(visit, &one).await, letter(visit, &one).await);
     let content = html! {
+        (way::headline(&one, |written| visit.amount(written, text(&one, "currency"))))
         p { span.id { (text(&one, "id")) } " " (state(text(&one, "state"))) @if one["parked"].is_object() { " parked" } }
+        (way::picture(&one))
         (troubles(&one))
         @if let Some(key) = one["exclusiveKey"].as_str() { p { "Exclusive key: " b.id { (key) } } }
         @if let Some(name) = one["submittedBy"].as_str() { p { "Submitted by: " b.id { (name) } } }
@@ -69,7 +71,7 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
             }))
         }
         @if !one["metadata"].is_null() {
-            section { h2 { "Metadata" } pre tabindex="0" { (pretty(&one["metadata"])) } }
+            section { h2 { "Metadata" } pre { (pretty(&one["metadata"])) } }
         }
         section { h2 { "Event and message" } p { (event) } (letter) }
         (acts::section(visit, "transaction", id).await)

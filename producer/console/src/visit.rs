@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use mongo::Settlement;
 use serde_json::Value;
 
-use super::Console;
+use super::{Console, session};
 
 /// The longest answer that a page is made of.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -35,6 +35,8 @@ pub struct Visit {
     pub person: Person,
     /// The address without parameters.
     pub path: String,
+    /// Whether a form that came without a session has led here, after a sign-in.
+    pub is_unsent: bool,
     query: Vec<(String, String)>,
     /// The pause, as it was last looked for.
     pause: Mutex<Option<Settlement>>,
@@ -52,11 +54,12 @@ impl Visit {
         let query = parts.uri.query().unwrap_or_default();
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         Visit {
-            api,
             console,
             caller,
             person: Person { from: Peer::of(parts), request: request.to_owned(), reason: None },
             path: parts.uri.path().to_owned(),
+            is_unsent: session::is_unsent(&api.session_keys(), parts),
+            api,
             query,
             pause: Mutex::default(),
         }

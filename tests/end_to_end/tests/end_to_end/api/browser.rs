@@ -18,8 +18,8 @@ use super::transfer;
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
-/// Transactions that the browser finds: a hostile one, a parked one, and one of a dead letter,
-/// whose id it returns.
+/// Transactions that the browser finds: a hostile one, one on hold, a parked one, and one of a dead
+/// letter, whose id it returns.
 async fn prepare(world: &World, api: &Api) -> String {
     for id in ["a", "b", HOSTILE] {
         let account = json!({ "account": id, "balance": 1_000_000_000 });
@@ -30,6 +30,9 @@ async fn prepare(world: &World, api: &Api) -> String {
         "metadata": { HOSTILE: HOSTILE },
     });
     api.post("/v1/transactions?wait=60", &hostile).await.expect(200);
+    let hold =
+        json!({ "id": "hold", "source": "a", "destination": "b", "value": 30, "hold": true });
+    api.post("/v1/transactions?wait=60", &hold).await.expect(200);
     world.insert(&[insert("parked-1", "a", "b", 5), insert("parked-2", "a", "b", 7)]).await;
     let why = Parked::new(ParkCode::KillsWorker, HOSTILE);
     let ids = [raw_id("parked-1"), raw_id("parked-2")];

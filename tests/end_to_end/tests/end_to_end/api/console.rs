@@ -33,7 +33,7 @@ const ACTS: [&str; 16] = [
     "resume",
     "audit",
 ];
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "/",
     "/console/transactions",
     "/console/transaction?id=t",
@@ -43,6 +43,7 @@ const PAGES: [&str; 11] = [
     "/console/letter?id=x",
     "/console/audit",
     "/console/acts",
+    "/console/handbook",
     "/console/search?q=t",
     "/console/confirm?act=freeze&id=a",
 ];
@@ -108,6 +109,86 @@ async fn whoever_is_not_signed_in_sees_nothing_and_a_session_ends_with_its_token
         api.send("GET", "/", &with, "").await.status == 401
     })
     .await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn whoever_signs_in_lands_where_the_link_led_and_a_form_that_came_too_late_is_not_done() {
+    let world = World::new().await;
+    let file = world.directory().join("tokens");
+    let path = file.to_str().expect("UTF-8").to_owned();
+    let operator = world.token(&file, "olivia", "read,accounts,operate").await;
+    world.accounts(&[("a", 10)]).await;
+    let api = world.api(&["--tokens", &path]).await;
+    let link = "/console/account?id=a&from=2026-11-01T00%3A00%3A00Z";
+    let asked = api.get(link).await.expect(401).body;
+    let hidden = format!("name=\"to\" value=\"{}\"", link.replace('&', "&amp;"));
+    assert!(asked.contains(&hidden), "{asked}");
+    let sign_in = async |to: &str, more: &str| {
+        let body = format!("token={operator}&to={to}{more}");
+        form(&api, "/console/sign-in", &[], &body).await.expect(303)
+    };
+    let to = |answer: &Answer| answer.header("Location").expect("an address").to_owned();
+    let encoded = "%2Fconsole%2Faccount%3Fid%3Da%26from%3D2026-11-01T00%253A00%253A00Z";
+    assert_eq!(to(&sign_in(encoded, "").await), link);
+    for elsewhere in [
+        "%2F%2Fevil.example",
+        "https%3A%2F%2Fevil.example",
+        "%2F%5Cevil.example",
+        "%2Fv1",
+        "%0D%0A",
+    ] {
+        assert_eq!(to(&sign_in(elsewhere, "").await), "/", "{elsewhere}");
+    }
+    let wrong = format!("token=tandem_0&to={encoded}");
+    let again = form(&api, "/console/sign-in", &[], &wrong).await.expect(401).body;
+    assert!(again.contains(&hidden), "a wrong token loses no page: {again}");
+
+    let act = form(&api, "/console/act", &[], "act=freeze&id=a&reason=fraud").await.expect(401);
+    assert!(act.body.contains("Nothing was done"), "{}", act.body);
+    let page = "/console/confirm?act=freeze&amp;id=a";
+    assert!(act.body.contains(&format!("value=\"{page}\"")), "{}", act.body);
+    let landed = sign_in("%2Fconsole%2Fconfirm%3Fact%3Dfreeze%26id%3Da", "&unsent=yes").await;
+    let cookies = landed.headers("Set-Cookie");
+    let sent: Vec<&str> = cookies.filter_map(|cookie| cookie.split(';').next()).collect();
+    let with = [("Cookie", &*sent.join("; "))];
+    let told = api.send("GET", &to(&landed), &with, "").await.expect(200);
+    assert!(told.body.contains("Nothing was done."), "{}", told.body);
+    let ends = told.header("Set-Cookie").expect("it is told once");
+    assert!(ends.starts_with("tandem_unsent=") && ends.contains("Max-Age=0"), "{ends}");
+    let other = api.send("GET", "/console/account?id=a", &with, "").await.expect(200).body;
+    assert!(!other.contains("Nothing was done.") && other.contains(">open<"), "{other}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_person_who_mistypes_an_address_gets_a_page_with_what_there_is_and_a_program_json() {
+    let world = World::new().await;
+    let api = world.api(&[]).await;
+    let person = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for (method, path, status) in [
+        ("GET", "/consol", 404),
+        ("GET", "/v1/acounts", 404),
+        ("GET", "/console/nothing", 404),
+        ("GET", "/console/transaction?id=nothing", 404),
+        ("GET", "/console/account?id=nothing", 404),
+        ("DELETE", "/v1/accounts", 405),
+    ] {
+        let page = api.send(method, path, &person, "").await.expect(status);
+        assert!(page.body.starts_with("<!DOCTYPE html>"), "{path}: {}", page.body);
+        assert!(page.body.contains("href=\"/console/transactions\""), "{path}: {}", page.body);
+        let policy = page.header("Content-Security-Policy").unwrap_or_default();
+        assert!(policy.starts_with("default-src 'none'"), "{path}: {policy}");
+        assert_eq!(page.header("Allow").is_some(), status == 405, "{path}");
+    }
+    for accept in ["application/json, text/html", "*/*"] {
+        let told = api.send("GET", "/v1/acounts", &[("Accept", accept)], "").await.expect(404);
+        assert_eq!(told.json()["type"], "urn:tandem:problem:not-found", "{accept}");
+    }
+    let told = api.send("DELETE", "/v1/accounts", &[], "").await.expect(405).json();
+    assert_eq!(told["type"], "urn:tandem:problem:method-not-allowed");
+    let handbook = api.get("/console/handbook").await.expect(200).body;
+    assert!(handbook.contains("<h3 id=\"dead-letters\">Dead letters</h3>"), "{handbook}");
     world.finish().await;
 }
 

@@ -180,6 +180,46 @@ async fn an_operator_confirms_and_releases_in_the_console() {
 }
 
 #[tokio::test]
+async fn a_part_of_a_hold_is_captured_by_the_form_and_a_wrong_amount_is_told_under_its_field() {
+    let world = world().await;
+    held(&world, "t", 20, None).await;
+    let api = world.api(&[]).await;
+    let asked = api.get("/console/confirm?act=confirm&id=t").await.expect(200).body;
+    assert!(asked.contains("name=\"value\" required"), "{asked}");
+    let before = world.transaction("t").await;
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let post = async |value: &str, reason: &str| {
+        let body = format!("act=confirm&id=t&value={value}&reason={reason}");
+        api.send("POST", "/console/act", &form, &body).await
+    };
+    for (value, expected) in [
+        ("21", "21 is more than is held"),
+        ("0", "it must be above zero"),
+        ("1.50", "has a decimal point"),
+        ("much", "is not a number"),
+        ("", "write how much to capture"),
+    ] {
+        let refused = post(value, "case+9").await.expect(422).body;
+        let (_, below) = refused.split_once("id=\"value-problem\">").expect(&refused);
+        let told = below.split("</p>").next().unwrap_or_default();
+        assert!(told.contains(expected), "{value}: {told}");
+        assert!(refused.contains("value=\"case 9\""), "what was typed is kept: {refused}");
+    }
+    let without = post("7", "").await.expect(422).body;
+    assert!(without.contains("id=\"reason-problem\"") && without.contains("value=\"7\""));
+    assert_eq!(world.transaction("t").await, before, "nothing was done");
+
+    let done = post("7", "case+9").await.expect(200).body;
+    assert!(done.contains("t pending, captured 7"), "{done}");
+    let page = api.get("/console/transaction?id=t").await.expect(200).body;
+    assert!(page.contains("of 20 that was on hold"), "{page}");
+    assert!(page.contains("it is durable and captures 7 for shop"), "the act says it: {page}");
+    let other = post("8", "case+9").await.expect(409).body;
+    assert!(other.contains("confirmed before"), "{other}");
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn an_audit_at_rest_accepts_what_is_held_and_explains_it() {
     let world = world().await;
     held(&world, "t", 50, None).await;
