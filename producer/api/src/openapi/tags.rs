@@ -21,7 +21,7 @@ pub(super) fn all() -> Vec<Tag> {
 pub(super) fn of(path: &str) -> &'static str {
     let first = path.strip_prefix("/v1/").and_then(|path| path.split('/').next());
     match first.unwrap_or_default() {
-        "transactions" | "batch" => "transactions",
+        "transactions" | "batch" | "export" => "transactions",
         "accounts" => "accounts",
         "events" => "events",
         "overview" | "stats" | "audit" | "settlement" | "acts" => "ledger",
