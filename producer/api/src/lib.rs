@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
-pub mod accept;
-mod access;
+mod accept;
+pub mod access;
 pub mod accounts;
 mod acting;
 pub mod acts;

@@ -26,7 +26,7 @@ impl Answer {
     }
 
     /// All headers of this name.
-    pub fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn headers<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.head.lines().filter_map(move |line| {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then(|| value.trim())
