@@ -78,12 +78,12 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
         database = starting.store.database().name(),
         "worker starts"
     );
-    let settings = tokio::select! {
-        settings = starting.schema_is_there(stop.clone()) => settings?,
+    let found = tokio::select! {
+        found = starting.schema_is_there(stop.clone()) => found?,
         (part, outcome) = parts.next() => return Err(Failure::Ended(part, why(outcome))),
     };
-    let Some(settings) = settings else { return Ok(()) };
-    Shared::new(starting, &settings, ledger, environment).work(parts, stop).await
+    let Some(found) = found else { return Ok(()) };
+    Shared::new(starting, found, ledger, environment).work(parts, stop).await
 }
 
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
