@@ -27,7 +27,7 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
             "value": "1250", "notBefore": "2026-12-01T06:00:00Z",
             "submittedNotBefore": "2026-12-01T00:00:00Z", "createdAt": "2026-11-29T09:00:00.12Z",
         }),
-        ("createAccount", 201) => account("open"),
+        ("createAccount", 201) => paid_account(),
         ("createAccount" | "showAccount" | "unfreeze", 200) => account("open"),
         ("setFloor", 200) => with_floor("-50000"),
         ("freeze", 200) => account("frozen"),
@@ -140,6 +140,15 @@ fn account(status: &str) -> Value {
         "pendingDebits": "0", "pendingCredits": "0", "floor": "0", "openingBalance": "1000",
         "marks": 0, "createdAt": "2026-11-29T08:59:00.5Z",
     })
+}
+
+fn paid_account() -> Value {
+    let mut account = account("open");
+    for field in ["balance", "available", "openingBalance"] {
+        account[field] = "0".into();
+    }
+    account["openingTransfer"] = stands("open:alice", "initial");
+    account
 }
 
 fn with_floor(floor: &str) -> Value {
