@@ -35,13 +35,11 @@ pub mod received;
 mod requests;
 pub mod routes;
 mod scope;
-mod secret_file;
 mod server;
 pub mod session_keys;
 mod settlement;
 mod stream;
 pub mod submissions;
-mod tls;
 pub mod tokens;
 pub mod transactions;
 mod view;
@@ -59,6 +57,7 @@ use axum::http::{HeaderValue, header};
 use bson::DateTime;
 use client::{Client, Error};
 use observe::pages::{self, Pages, StatusCode};
+use observe::tls::{self, Tls};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -73,7 +72,6 @@ use self::listeners::Listeners;
 use self::metrics::Metrics;
 use self::overview::Viewing;
 use self::rates::Strangers;
-use self::tls::Tls;
 
 pub use self::acting::Person;
 pub use self::answer::Answer;
@@ -85,9 +83,9 @@ pub use self::received::Received;
 pub use self::server::Site;
 pub use self::session_keys::SessionKeys;
 pub use self::stream::Patience;
-pub use self::tls::TlsFiles;
 pub use self::tokens::{Caller, Scope, Tokens};
 use ::overview::Sampler;
+pub use observe::tls::TlsFiles;
 
 /// How many pages of lists are read at the same time.
 const LISTS_AT_ONCE: usize = 16;
@@ -238,7 +236,7 @@ impl Api {
         let (looking, until) = (api.clone(), stop.clone());
         beside.spawn(async move { looking.viewing.sampler.run(until).await });
         if let Some(probes) = probes {
-            let probed = pages::serve(probes, api.clone());
+            let probed = pages::serve(probes, None, api.clone());
             beside.spawn(stop.clone().run_until_cancelled_owned(probed));
         }
         server::serve(api.clone(), site, listener, api.stop.clone()).await;

@@ -14,6 +14,7 @@ use api::{Api, Patience, Settings, TlsFiles};
 use bson::DateTime;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use flags::TlsFlags;
 use observe::pages;
 use tokio::net::TcpListener;
 
@@ -41,13 +42,8 @@ pub struct ServeArgs {
     /// Address of /metrics, /healthz and /readyz, which need no token there; `off` for none
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9470")]
     http: String,
-    /// Speak TLS with the certificate in this file (PEM, that of the server first); it is read again
-    /// when it changes
-    #[arg(long, env = "TANDEM_TLS_CERT", value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// The key of the certificate (PEM), in a file that not everybody can read
-    #[arg(long, env = "TANDEM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// The file of the tokens, a line for each: NAME SCOPES SHA256, and then `expires=MOMENT`,
     /// `rate=NUMBER` and `accounts=PREFIX` as needed
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
@@ -142,8 +138,7 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 
 impl ServeArgs {
     fn tls_files(&self) -> Option<TlsFiles> {
-        let (certificate, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
-        Some(TlsFiles { certificate, key })
+        self.tls.clone().files().map(|(certificate, key)| TlsFiles { certificate, key })
     }
 
     fn settings(&self, give_up_after: Duration) -> Settings {
@@ -201,7 +196,7 @@ pub async fn serve(
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| Error::Failed(format!("{}: {error}", args.listen)))?;
     let address = listener.local_addr().map_err(|error| Error::Failed(error.to_string()))?;
-    let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
+    let scheme = if args.tls_files().is_some() { "https" } else { "http" };
     writeln!(out, "listening on {scheme}://{address}").map_err(Error::output)?;
     out.flush().map_err(Error::output)?;
     Arc::new(api).serve(producer_console::site(), listener, probes).await;

@@ -19,7 +19,7 @@ mod reading;
 mod readme;
 mod schemathesis;
 mod submitting;
-mod tls;
+pub(crate) mod tls;
 mod tokens;
 
 use serde_json::{Value, json};
