@@ -42,6 +42,7 @@ mod stream;
 pub mod submissions;
 pub mod tokens;
 pub mod transactions;
+mod user;
 mod view;
 mod words;
 
@@ -84,6 +85,7 @@ pub use self::server::Site;
 pub use self::session_keys::SessionKeys;
 pub use self::stream::Patience;
 pub use self::tokens::{Caller, Scope, Tokens};
+pub use self::user::UserHeader;
 use ::overview::Sampler;
 pub use observe::tls::TlsFiles;
 
@@ -106,6 +108,8 @@ pub struct Settings {
     pub rate_of_address: Option<NonZeroU32>,
     /// Proxies that are believed when they say from whom a request comes.
     pub proxies: Vec<IpAddr>,
+    /// Where a proxy says who somebody in the console is, if one does.
+    pub user_header: Option<UserHeader>,
     /// The most connections.
     pub connections_max: usize,
     /// The most listeners to events.
@@ -295,6 +299,14 @@ impl Api {
     /// The keys that sessions of the console are sealed with.
     pub fn session_keys(&self) -> Arc<SessionKeys> {
         self.session_keys.read().expect("no holder panics").clone()
+    }
+
+    /// The name of the person that a request of the console comes from, where a proxy says it.
+    ///
+    /// # Errors
+    /// When the proxy that is believed has sent what is not one good name.
+    pub fn person(&self, request: &Parts) -> Result<Option<String>, Problem> {
+        self.settings.user_header.as_ref().map_or(Ok(None), |header| header.person(request))
     }
 
     /// Whom it knows.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::tokens::{Grant, Scope, moment, prefix};
-use api::{Api, Patience, Settings, TlsFiles};
+use api::{Api, Patience, Settings, TlsFiles, UserHeader};
 use bson::DateTime;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -63,6 +63,14 @@ pub struct ServeArgs {
     /// The addresses of proxies whose last entry in X-Forwarded-For is believed for that rate
     #[arg(long, env = "TANDEM_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',')]
     trusted_proxy: Vec<IpAddr>,
+    /// The header in which a proxy that signs people in says who somebody in the console is; acts
+    /// are noted with that name beside the token. The proxy has to take away what others have put
+    /// there
+    #[arg(long, env = "TANDEM_USER_HEADER", value_name = "NAME", requires = "user_proxy")]
+    user_header: Option<String>,
+    /// The address of that proxy; from any other one the header says nothing
+    #[arg(long, env = "TANDEM_USER_PROXY", value_name = "ADDRESS", requires = "user_header")]
+    user_proxy: Option<IpAddr>,
     /// The most connections; further ones wait
     #[arg(long, env = "TANDEM_CONNECTIONS", default_value_t = 1_024)]
     connections: u16,
@@ -141,15 +149,22 @@ impl ServeArgs {
         self.tls.clone().files().map(|(certificate, key)| TlsFiles { certificate, key })
     }
 
-    fn settings(&self, give_up_after: Duration) -> Settings {
+    fn user_header(&self) -> Result<Option<UserHeader>, Error> {
+        let both = self.user_header.as_deref().zip(self.user_proxy);
+        let header = both.map(|(name, proxy)| UserHeader::new(name, proxy)).transpose();
+        header.map_err(|problem| Error::BadInput(format!("--user-header: {problem}")))
+    }
+
+    fn settings(&self, give_up_after: Duration) -> Result<Settings, Error> {
         let seconds = |limit: u16| Duration::from_secs(limit.max(1).into());
-        Settings {
+        Ok(Settings {
             tokens: self.tokens.clone(),
             session_keys: self.session_keys.clone(),
             tls: self.tls_files(),
             rate: NonZeroU32::new(self.rate),
             rate_of_address: NonZeroU32::new(self.rate_address),
             proxies: self.trusted_proxy.clone(),
+            user_header: self.user_header()?,
             connections_max: self.connections.max(1).into(),
             listeners_max: self.listeners.into(),
             streams_of_token_max: self.token_streams.into(),
@@ -163,7 +178,7 @@ impl ServeArgs {
             },
             body_limit: seconds(self.body_limit),
             give_up_after,
-        }
+        })
     }
 }
 
@@ -185,7 +200,7 @@ pub async fn serve(
         return Err(Error::BadInput(problem));
     }
     let stop = context.advice.ends_by_itself();
-    let settings = args.settings(context.client.config().give_up_after);
+    let settings = args.settings(context.client.config().give_up_after)?;
     let api = Api::new(context.client.clone(), settings, stop).map_err(Error::BadInput)?;
     let probes = pages::listen(&args.http).await;
     let probes = probes.map_err(|error| {

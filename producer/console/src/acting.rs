@@ -110,6 +110,7 @@ pub async fn act(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     tracing::info!(
         target: "operator",
         who = visit.caller.name,
+        person = person.name,
         act = told.name,
         id = %echo(id),
         reason = %echo(reason),

@@ -190,7 +190,10 @@ fn acts() -> Value {
     json!({ "items": [{
         "id": "0199e6a0-0000-7000-8000-000000000000", "at": "2026-11-29T09:10:00Z",
         "what": "account.freeze", "on": { "kind": "account", "ids": ["alice"] },
-        "who": { "name": "olivia", "via": "console", "from": "192.0.2.7", "claimed": false },
+        "who": {
+            "name": "office", "person": "olivia@example", "via": "console", "from": "192.0.2.7",
+            "claimed": false,
+        },
         "reason": "her phone was stolen",
         "ended": { "at": "2026-11-29T09:10:00.01Z", "result": "ok", "message": "it is done" },
     }] })

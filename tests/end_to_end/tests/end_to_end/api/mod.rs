@@ -14,6 +14,7 @@ mod limits;
 mod listener;
 mod overview;
 mod pausing;
+mod person;
 mod rates;
 mod reading;
 mod readme;
