@@ -2,6 +2,8 @@
 
 mod logging;
 
+use std::path::PathBuf;
+
 use clap::Args;
 use settings::{AmqpSettings, MongoSettings, TimingSettings, TraceSettings};
 
@@ -100,6 +102,27 @@ impl From<TimingFlags> for TimingSettings {
     fn from(flags: TimingFlags) -> TimingSettings {
         let TimingFlags { lease_ms, grace_ms, op_limit_ms, clock_skew_ms } = flags;
         TimingSettings { lease_ms, grace_ms, op_limit_ms, clock_skew_ms }
+    }
+}
+
+/// The certificate of what a program serves.
+#[derive(Args, Clone, Debug)]
+pub struct TlsFlags {
+    /// Speak TLS with the certificate in this file (PEM, that of the server first); it is read again
+    /// when it changes
+    #[arg(long, env = "TANDEM_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate (PEM), in a file that not everybody can read
+    #[arg(long, env = "TANDEM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl TlsFlags {
+    /// The files of certificate and key, if they are given.
+    #[must_use]
+    pub fn files(self) -> Option<(PathBuf, PathBuf)> {
+        self.tls_cert.zip(self.tls_key)
     }
 }
 

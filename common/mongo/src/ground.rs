@@ -23,7 +23,7 @@ use mongodb::bson::{Bson, Document};
 use super::definitions::made_by_tandem;
 use super::index::Index;
 use super::names::{
-    ACCOUNTS, ACTS, COLLECTIONS, EVENTS, FILES, NOTES, ORDER, REQUESTS, SETTINGS, SUMS,
+    ACCOUNTS, ACTS, COLLECTIONS, EVENTS, FILES, NOTES, ORDER, REQUESTS, SETTINGS, SETTLEMENT, SUMS,
     TRANSACTIONS, WORKERS,
 };
 use super::seen_index::SeenIndex;
@@ -202,6 +202,7 @@ fn written(collection: &str) -> Written {
         ),
         FILES => (&["batches"], &["_id", "kind", "rows", "at"]),
         SETTINGS => (&["features", "acceptedIndexes"], &["_id", "kind", "protocol", "complete"]),
+        SETTLEMENT => (&[], &["_id", "kind", "id", "paused", "since", "by", "reason"]),
         _ => (&[], &[]),
     };
     Written { lists, others }
@@ -309,7 +310,9 @@ mod tests {
             {
                 let mut options = doc! { "expireAfterSeconds": seconds.clone() };
                 options.extend(more);
-                for collection in [ACCOUNTS, TRANSACTIONS, EVENTS, NOTES, WORKERS, SETTINGS] {
+                for collection in
+                    [ACCOUNTS, TRANSACTIONS, EVENTS, NOTES, WORKERS, SETTINGS, SETTLEMENT]
+                {
                     let how = on(collection, doc! { "createdAt": 1 }, options.clone());
                     assert!(matches!(how, Some(How::Removes(_))), "{collection}: {options}");
                 }

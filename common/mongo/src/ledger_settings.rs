@@ -16,7 +16,6 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::names::SETTINGS;
 use super::own::LEDGER_SETTINGS;
-use super::settlement::{self, Settlement};
 use super::{Fields, Store, journal};
 
 /// The `_id` of the document.
@@ -63,9 +62,6 @@ pub struct LedgerSettings {
     /// Where the fields of accounts and transactions stand, as [`layout::Layout`] writes it; none
     /// for documents as Tandem makes them. It never changes.
     pub layout: Option<String>,
-    /// Whether workers settle, as somebody has last said it; none where nobody has ever paused.
-    /// Workers follow a change while they run.
-    pub settlement: Option<Settlement>,
     /// Whether all collections and indexes have been created. If not, the next program goes on.
     pub complete: bool,
 }
@@ -133,6 +129,14 @@ pub enum Misfit {
          readable: {0}; correct it, or move it away if it is not Tandem's"
     )]
     Unreadable(String),
+    /// Somebody has edited what was said of settlement by hand, so nobody knows whether it is
+    /// paused.
+    #[error(
+        "nobody can tell whether settlement is paused: the document of the collection \
+         `tandem.settlement` with _id \"settlement\" is not readable; correct it, or move it away: \
+         without it settlement goes on"
+    )]
+    SettlementUnreadable,
 }
 
 /// What the owner of a ledger chooses; `None` leaves it as it is, and means the default for a fresh
@@ -172,7 +176,6 @@ impl LedgerSettings {
             accepted_indexes: Vec::new(),
             notation: Notation { form: choice.amounts.unwrap_or_default(), ..Notation::default() },
             layout: None,
-            settlement: None,
             complete: false,
         }
     }
@@ -237,13 +240,6 @@ impl LedgerSettings {
                 Some(Bson::String(layout)) => Some(layout.clone()),
                 Some(_) => return Err(bad("layout", "a text")),
             },
-            settlement: match document.get(settlement::FIELD) {
-                None => None,
-                Some(said) => {
-                    let said = said.as_document().and_then(Settlement::from_document);
-                    Some(said.ok_or_else(|| bad(settlement::FIELD, "{id, paused, since, by}"))?)
-                }
-            },
             complete: flag("complete")?,
         })
     }
@@ -266,8 +262,6 @@ impl LedgerSettings {
         if let Some(layout) = &self.layout {
             document.insert("layout", layout);
         }
-        let said = self.settlement.as_ref().map(Settlement::to_document);
-        document.extend(said.map(|said| (settlement::FIELD.to_owned(), said.into())));
         document
     }
 
@@ -380,14 +374,7 @@ mod tests {
     fn what_is_written_is_read_again_and_a_wrong_field_is_named() {
         let own = [("POINTS".to_owned(), 0)].into();
         let notation = Notation { form: Form::Decimals, own };
-        let settlement = Some(Settlement {
-            id: "c".to_owned(),
-            paused: true,
-            since: 1_780_000_000_000,
-            by: "ada".to_owned(),
-            reason: Some("why".to_owned()),
-        });
-        let written = LedgerSettings { notation, settlement, ..settings(6, &["holds"]) };
+        let written = LedgerSettings { notation, ..settings(6, &["holds"]) };
         assert_eq!(LedgerSettings::from_document(&written.to_document()), Ok(written.clone()));
         for (field, value) in [
             ("kind", Bson::from("somebody's")),
@@ -403,8 +390,6 @@ mod tests {
             ("amounts", Bson::from("cents")),
             ("currencies", Bson::from("POINTS")),
             ("currencies", Bson::Array(vec![doc! { "code": "POINTS", "places": 10 }.into()])),
-            ("settlement", Bson::from("paused")),
-            ("settlement", doc! { "paused": true }.into()),
             ("complete", Bson::from(1)),
         ] {
             let mut document = written.to_document();
@@ -412,14 +397,6 @@ mod tests {
             let misfit = LedgerSettings::from_document(&document).expect_err(field);
             assert!(misfit.to_string().contains(field), "{misfit}");
         }
-    }
-
-    #[test]
-    fn a_ledger_in_which_nobody_has_ever_paused_settles() {
-        let document = settings(6, &["holds"]).to_document();
-        assert!(!document.contains_key("settlement"));
-        let read = LedgerSettings::from_document(&document).expect("it is whole");
-        assert_eq!(read.settlement, None);
     }
 
     #[test]

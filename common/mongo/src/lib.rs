@@ -106,7 +106,7 @@ pub use lines::{
 pub use listing::{Listed, Listing};
 pub use names::{
     ACCOUNTS, ACTS, BY_ACCOUNT, BY_CREATION, BY_TIME, DUE, EVENTS, FILES, JOURNAL, NOTES, ORDER,
-    PROGRESS, REQUESTS, SETTINGS, SUMS, TRANSACTIONS, WORKERS,
+    PROGRESS, REQUESTS, SETTINGS, SETTLEMENT, SUMS, TRANSACTIONS, WORKERS,
 };
 pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};

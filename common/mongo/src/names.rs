@@ -30,10 +30,12 @@ pub const ACTS: &str = "tandem.acts";
 pub const PROGRESS: &str = "tandem.progress";
 /// The collection of the ledger's settings.
 pub const SETTINGS: &str = "tandem.settings";
+/// The collection of what was last said of whether workers settle.
+pub const SETTLEMENT: &str = "tandem.settlement";
 
-/// All collections of a ledger. Those of notes, due events, requests, files, settings and progress
-/// have no definition.
-pub(super) const COLLECTIONS: [&str; 13] = [
+/// All collections of a ledger. Those of notes, due events, requests, files, settings, settlement
+/// and progress have no definition.
+pub(super) const COLLECTIONS: [&str; 14] = [
     ACCOUNTS,
     TRANSACTIONS,
     JOURNAL,
@@ -42,6 +44,7 @@ pub(super) const COLLECTIONS: [&str; 13] = [
     NOTES,
     EVENTS,
     SETTINGS,
+    SETTLEMENT,
     WORKERS,
     REQUESTS,
     FILES,

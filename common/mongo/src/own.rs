@@ -13,7 +13,8 @@ use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::Store;
 use super::names::{
-    ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS, WORKERS,
+    ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SETTLEMENT, SUMS,
+    WORKERS,
 };
 use super::raw::{RawId, number, shown};
 use super::read::Fields;
@@ -43,11 +44,21 @@ pub(super) const FILE: Own = Own { collection: FILES, kind: "tandem-file" };
 pub(super) const ACT: Own = Own { collection: ACTS, kind: "tandem-act" };
 pub(super) const SWEEP_PROGRESS: Own = Own { collection: PROGRESS, kind: "tandem-progress" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
+pub(super) const SAID_OF_SETTLEMENT: Own =
+    Own { collection: SETTLEMENT, kind: "tandem-settlement" };
 
 /// Those of which all documents may be looked at: the journal, its order and its sums may have
 /// millions, and acts are kept for ever.
-const ALL: [Own; 7] =
-    [DUE_EVENTS, PARKED_NOTE, WORKER, REQUEST, FILE, SWEEP_PROGRESS, LEDGER_SETTINGS];
+const ALL: [Own; 8] = [
+    DUE_EVENTS,
+    PARKED_NOTE,
+    WORKER,
+    REQUEST,
+    FILE,
+    SWEEP_PROGRESS,
+    LEDGER_SETTINGS,
+    SAID_OF_SETTLEMENT,
+];
 
 impl Own {
     /// The condition on the field `kind`. A list matches where one of its elements does, so lists

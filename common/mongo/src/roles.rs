@@ -8,8 +8,8 @@
 use mongodb::bson::{Document, doc};
 
 use super::names::{
-    ACCOUNTS, ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SUMS,
-    TRANSACTIONS, WORKERS,
+    ACCOUNTS, ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SETTLEMENT,
+    SUMS, TRANSACTIONS, WORKERS,
 };
 use super::not_ready::NotReady;
 use super::{Store, fault, shell};
@@ -47,7 +47,7 @@ pub(super) type Privilege = (&'static str, &'static [Action]);
 /// A worker inserts only lines, pages of their order, sums, notes, due events, how far it has swept
 /// and what it says of itself. Whether it may is asked by an upsert, for which the server wants both
 /// rights.
-pub(super) const OF_A_WORKER: [Privilege; 10] = [
+pub(super) const OF_A_WORKER: [Privilege; 11] = [
     (ACCOUNTS, &[Find, Update]),
     (TRANSACTIONS, &[Find, Update]),
     (JOURNAL, &[Find, Update, Insert]),
@@ -57,11 +57,12 @@ pub(super) const OF_A_WORKER: [Privilege; 10] = [
     (EVENTS, &[Find, Update, Insert, Remove]),
     (PROGRESS, &[Find, Update, Insert]),
     (SETTINGS, &[Find]),
+    (SETTLEMENT, &[Find]),
     (WORKERS, &[Find, Update, Insert]),
 ];
 
 /// Submits transactions and waits for them. It can't change one that is there, so it can't cancel.
-const OF_A_PRODUCER: [Privilege; 9] = [
+const OF_A_PRODUCER: [Privilege; 10] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, Insert]),
     (FILES, &[Find, Insert, Update]),
@@ -71,12 +72,13 @@ const OF_A_PRODUCER: [Privilege; 9] = [
     (NOTES, &[Find]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
+    (SETTLEMENT, &[Find]),
 ];
 
 /// Everything that the HTTP API offers: opens and freezes accounts, sets floors, submits, cancels
 /// and reverses, brings back what was parked, pauses settlement, and audits. What people do is
 /// inserted, and never changed.
-const OF_THE_API: [Privilege; 12] = [
+const OF_THE_API: [Privilege; 13] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (JOURNAL, &[Find]),
@@ -87,12 +89,13 @@ const OF_THE_API: [Privilege; 12] = [
     (REQUESTS, &[Find, Insert, Update]),
     (ACTS, &[Find, Insert]),
     (PROGRESS, &[Find]),
-    (SETTINGS, &[Find, Update]),
+    (SETTINGS, &[Find]),
+    (SETTLEMENT, &[Find, Insert, Update]),
     (WORKERS, &[Find]),
 ];
 
 /// Reads, and learns from a change stream what has changed since an audit began.
-const OF_AN_AUDITOR: [Privilege; 11] = [
+const OF_AN_AUDITOR: [Privilege; 12] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, ChangeStream]),
     (JOURNAL, &[Find]),
@@ -103,6 +106,7 @@ const OF_AN_AUDITOR: [Privilege; 11] = [
     (ACTS, &[Find]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
+    (SETTLEMENT, &[Find]),
     (WORKERS, &[Find]),
 ];
 
@@ -217,15 +221,18 @@ mod tests {
     }
 
     #[test]
-    fn the_api_may_pause_settlement_and_a_worker_only_reads_that_it_is_paused() {
+    fn the_api_may_pause_settlement_and_nobody_changes_another_setting() {
         for role in ROLES {
-            let on_settings = role.own_privileges().find(|(on, _)| *on == SETTINGS);
-            let (_, actions) = on_settings.expect("everybody reads them");
+            let on = |collection: &str| {
+                let found = role.own_privileges().find(|(on, _)| *on == collection);
+                found.expect("everybody reads it").1
+            };
+            assert_eq!(on(SETTINGS), ["find"], "{}", role.name);
             let expected: &[&str] = match role.name {
-                "tandem-api" => &["find", "update"],
+                "tandem-api" => &["find", "insert", "update"],
                 _ => &["find"],
             };
-            assert_eq!(actions, expected, "{}", role.name);
+            assert_eq!(on(SETTLEMENT), expected, "{}", role.name);
         }
     }
 

@@ -244,11 +244,22 @@ impl Store {
         let collection = self.settings_collection();
         let find = async move { collection.find_one(doc! { "_id": ID }).await };
         let found = self.permitted("read the collection `tandem.settings`", find).await?;
-        let settings = found.as_ref().map(LedgerSettings::from_document).transpose()?;
+        self.judged(found.as_ref())
+    }
+
+    /// The settings in the document that was found, unless this version can't read them.
+    pub(super) fn judged(
+        &self,
+        found: Option<&Document>,
+    ) -> Result<Option<LedgerSettings>, NotReady> {
+        let settings = found.map(LedgerSettings::from_document).transpose()?;
         settings.iter().try_for_each(|settings| self.learn(settings))?;
         match settings.as_ref().map(|settings| settings.fits(Known::THIS)) {
             Some(Err(
-                misfit @ (Misfit::Unknown(_) | Misfit::Outdated(_) | Misfit::Unreadable(_)),
+                misfit @ (Misfit::Unknown(_)
+                | Misfit::Outdated(_)
+                | Misfit::Unreadable(_)
+                | Misfit::SettlementUnreadable),
             )) => Err(misfit.into()),
             Some(
                 Err(

@@ -1,25 +1,31 @@
 //! Whether workers settle: what somebody has last said of it.
 //!
-//! Owns the field `settlement` of the settings document. One guarded update writes it, so of two
-//! people who pause at the same time the first one has paused, and the other one is told so.
-//! Promises that saying again what holds already changes nothing, that the moment is of the
-//! server's clock, and that whoever repeats a change whose answer was lost knows its own change
-//! again. A ledger without the field settles. Fails with an error of the command.
+//! Owns the one document of the collection `tandem.settlement`. It is no field of the settings,
+//! because MongoDB gives rights by collection, and whoever may pause need not be able to change a
+//! setting. One guarded update writes it, so of two people who pause at the same time the first one
+//! has paused, and the other one is told so. Promises that saying again what holds already changes
+//! nothing, that the moment is of the server's clock, and that whoever repeats a change whose answer
+//! was lost knows its own change again. A ledger without the document settles. Workers read it
+//! together with the settings, in one command. Fails with an error of the command.
 
+use futures_util::TryStreamExt;
 use ledger::limits::echo;
 use ledger::{LedgerError, ServerMs};
+use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::ReturnDocument;
 
 use super::Store;
-use super::ledger_settings::{ID, LedgerSettings};
-use super::names::SETTINGS;
+use super::ledger_settings::{self, Known, LedgerSettings, Misfit};
+use super::names::SETTLEMENT;
 use super::not_ready::NotReady;
-use super::own::LEDGER_SETTINGS;
+use super::own::SAID_OF_SETTLEMENT;
 use super::read::Fields;
+use super::schema::code;
+use super::write::DUPLICATE_KEY;
 
-/// The field in the settings document.
-pub(super) const FIELD: &str = "settlement";
+/// The `_id` of the document.
+const ID: &str = "settlement";
 
 /// What somebody has last said of whether workers settle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +65,7 @@ impl Settlement {
     }
 
     /// None where a field is missing or of another type.
-    pub(super) fn from_document(document: &Document) -> Option<Settlement> {
+    fn from_document(document: &Document) -> Option<Settlement> {
         let text = |field| document.get_str(field).ok().map(str::to_owned);
         Some(Settlement {
             id: text("id")?,
@@ -70,32 +76,35 @@ impl Settlement {
         })
     }
 
-    pub(super) fn to_document(&self) -> Document {
-        let mut document = self.as_change().to_document();
-        document.insert("since", DateTime::from_millis(self.since));
-        document
-    }
-
-    fn as_change(&self) -> SettlementChange {
-        let Settlement { id, paused, by, reason, .. } = self.clone();
-        SettlementChange { id, paused, by, reason }
+    /// The same of a document that was found. One of somebody else's says nothing.
+    fn found(document: &Document) -> Result<Option<Settlement>, Misfit> {
+        match document.get_str("kind").ok() == Some(SAID_OF_SETTLEMENT.kind) {
+            true => {
+                let said = Settlement::from_document(document);
+                said.map(Some).ok_or(Misfit::SettlementUnreadable)
+            }
+            false => Ok(None),
+        }
     }
 }
 
 impl SettlementChange {
     fn to_document(&self) -> Document {
-        let mut document = doc! { "id": &self.id, "paused": self.paused, "by": &self.by };
+        let mut document = doc! {
+            "_id": ID, "kind": SAID_OF_SETTLEMENT.kind,
+            "id": &self.id, "paused": self.paused, "by": &self.by,
+        };
         document.extend(self.reason.as_ref().map(|reason| ("reason".to_owned(), reason.into())));
         document
     }
 
     /// Changes nothing where the same holds already.
     fn to_update(&self) -> Document {
-        let holds = doc! { "$eq": [{ "$eq": ["$settlement.paused", true] }, self.paused] };
+        let holds = doc! { "$eq": [{ "$eq": ["$paused", true] }, self.paused] };
         // As a literal, so that no text in it is taken for an expression.
         let said = doc! { "$literal": self.to_document() };
         let said = doc! { "$mergeObjects": [said, { "since": "$$NOW" }] };
-        doc! { "$set": { FIELD: { "$cond": [holds, "$settlement", said] } } }
+        doc! { "$replaceWith": { "$cond": [holds, "$$ROOT", said] } }
     }
 }
 
@@ -105,39 +114,82 @@ impl Store {
     /// paused. Safe to repeat with the same change.
     ///
     /// # Errors
-    /// When the ledger is not set up, or the server is away or refuses.
+    /// When the ledger is not set up, somebody else's document stands where a pause is said, or the
+    /// server is away or refuses.
     pub async fn change_settlement(
         &self,
         change: &SettlementChange,
     ) -> Result<Option<Settlement>, NotReady> {
-        let (collection, update) = (self.settings_collection(), vec![change.to_update()]);
+        let refused = |what| LedgerError::lasting("settlement", what).without_effect();
+        if self.settings().await.map_err(NotReady::without_effect)?.is_none() {
+            return Err(refused("the ledger is not set up yet").into());
+        }
+        let collection: Collection<Document> = self.database.collection(SETTLEMENT);
+        let (update, pauses) = (vec![change.to_update()], change.paused);
         let write = async move {
-            let written = collection.find_one_and_update(LEDGER_SETTINGS.named(ID), update);
-            written.return_document(ReturnDocument::After).await
+            let say = async |is_first: bool| {
+                let written = collection
+                    .find_one_and_update(SAID_OF_SETTLEMENT.named(ID), update.clone())
+                    .upsert(is_first);
+                written.return_document(ReturnDocument::After).await
+            };
+            // Where nobody has ever paused, who resumes has nothing to say.
+            match say(pauses).await {
+                // Somebody else has paused first, at the same moment.
+                Err(error) if code(&error) == Some(DUPLICATE_KEY) => say(false).await,
+                said => said,
+            }
         };
-        let written = self.permitted("write the collection `tandem.settings`", write).await?;
-        let Some(written) = written else {
-            let error = LedgerError::lasting("settlement", "the ledger is not set up yet");
-            return Err(error.without_effect().into());
-        };
-        Ok(LedgerSettings::from_document(&written)?.settlement)
+        let written = self.permitted("write the collection `tandem.settlement`", write).await?;
+        match written {
+            Some(written) => Ok(Settlement::found(&written)?),
+            None if pauses => {
+                let what = "the document \"settlement\" of the collection `tandem.settlement` was \
+                            not made by Tandem; move it away";
+                Err(refused(what).into())
+            }
+            None => Ok(None),
+        }
     }
 
     /// What somebody has last said of whether workers settle; none where nobody has ever paused, or
-    /// the settings are not there or can't be read, which other looks tell.
+    /// it can't be read, which workers tell as they end.
     ///
     /// # Errors
     /// When the server is away or refuses.
     pub async fn settlement(&self) -> Result<Option<Settlement>, LedgerError> {
-        let found = self.documents("settlement", SETTINGS, &[ID], Fields::All).await?.pop();
+        let found = self.documents("settlement", SETTLEMENT, &[ID], Fields::All).await?.pop();
         let found = found.and_then(|found| Document::try_from(found).ok());
-        let settings = found.and_then(|found| LedgerSettings::from_document(&found).ok());
-        Ok(settings.and_then(|settings| settings.settlement))
+        Ok(found.and_then(|found| Settlement::found(&found).ok().flatten()))
+    }
+
+    /// What workers follow while they run, by one command: the settings as
+    /// [`Store::check_settings`] reads them, and what was last said of settlement.
+    ///
+    /// # Errors
+    /// As [`Store::check_settings`], and where nobody can tell whether settlement is paused.
+    pub async fn check_followed(
+        &self,
+    ) -> Result<(Option<LedgerSettings>, Option<Settlement>), NotReady> {
+        let collection = self.settings_collection();
+        let said = doc! { "coll": SETTLEMENT, "pipeline": [{ "$match": { "_id": ID } }] };
+        let pipeline =
+            [doc! { "$match": { "_id": ledger_settings::ID } }, doc! { "$unionWith": said }];
+        let find = async move { collection.aggregate(pipeline).await?.try_collect().await };
+        let what = "read the collections `tandem.settings` and `tandem.settlement`";
+        let found: Vec<Document> = self.permitted(what, find).await?;
+        let named = |id| found.iter().find(|found| found.get_str("_id").ok() == Some(id));
+        let settings = self.judged(named(ledger_settings::ID))?;
+        settings.iter().try_for_each(|settings| settings.fits(Known::THIS))?;
+        let said = named(ID).map(Settlement::found).transpose()?.flatten();
+        Ok((settings, said))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::Bson;
+
     use super::*;
 
     #[test]
@@ -153,5 +205,43 @@ mod tests {
         assert_eq!(paused.told(), expected);
         let resumed = Settlement { paused: false, reason: None, ..paused };
         assert_eq!(resumed.told(), "since 2026-05-28T20:26:40Z by ada");
+    }
+
+    #[test]
+    fn what_is_not_ours_says_nothing_and_what_is_ours_and_unreadable_is_no_settlement() {
+        let said = doc! {
+            "_id": ID, "kind": "tandem-settlement", "id": "c", "paused": true,
+            "since": DateTime::from_millis(0), "by": "ada",
+        };
+        let with = |field: &str, value: Bson| {
+            let mut document = said.clone();
+            document.insert(field, value);
+            Settlement::found(&document)
+        };
+        let read = Settlement::found(&said).expect("it is whole").expect("it is ours");
+        assert_eq!((read.paused, read.by.as_str(), read.reason), (true, "ada", None));
+        for kind in ["party".into(), Bson::Null, Bson::Array(vec!["tandem-settlement".into()])] {
+            assert_eq!(with("kind", kind), Ok(None));
+        }
+        for (field, value) in [("paused", "yes"), ("since", "today")] {
+            assert_eq!(with(field, value.into()), Err(Misfit::SettlementUnreadable), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_change_holds_already_where_the_same_was_said_and_no_text_of_it_is_an_expression() {
+        let change = SettlementChange {
+            id: "c".to_owned(),
+            paused: true,
+            by: "$$ROOT".to_owned(),
+            reason: None,
+        };
+        let update = change.to_update();
+        let cond = update.get_document("$replaceWith").and_then(|it| it.get_array("$cond"));
+        let cond = cond.expect("it compares first");
+        assert_eq!(cond[1], Bson::from("$$ROOT"), "it stays as it is");
+        let literal = doc! { "$literal": change.to_document() };
+        let said = doc! { "$mergeObjects": [literal, { "since": "$$NOW" }] };
+        assert_eq!(cond[2], Bson::from(said));
     }
 }

@@ -3,6 +3,8 @@
 mod export;
 pub mod pages;
 mod parent;
+pub mod secret_file;
+pub mod tls;
 
 use std::borrow::Cow;
 use std::sync::Arc;

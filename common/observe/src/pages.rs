@@ -2,8 +2,9 @@
 //!
 //! Promises that whoever fills the address of the work (`producer serve --listen`) does not reach
 //! these pages, and that whoever fills these takes few descriptors from the work: further
-//! connections than [`CONNECTIONS_MAX`] wait, and each is cut off after [`CONNECTION_LIMIT`]. A
-//! connection that breaks is nobody's trouble.
+//! connections than [`CONNECTIONS_MAX`] wait, and each is cut off after [`CONNECTION_LIMIT`],
+//! agreeing on TLS included, where there is a certificate. A connection that breaks is nobody's
+//! trouble.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,10 +17,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 pub use hyper::StatusCode;
+
+use crate::tls::Tls;
 
 /// The most connections to the pages.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -56,8 +60,12 @@ pub async fn listen(address: &str) -> std::io::Result<Option<TcpListener>> {
     }
 }
 
-/// Serves the pages until it is aborted.
-pub async fn serve(listener: TcpListener, pages: Arc<impl Pages>) -> Infallible {
+/// Serves the pages until it is aborted, by TLS where there is a certificate.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    pages: Arc<impl Pages>,
+) -> Infallible {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMIT).keep_alive(false);
     http.max_header_size(HEAD_BYTES_MAX).max_buf_size(2 * HEAD_BYTES_MAX);
@@ -72,18 +80,43 @@ pub async fn serve(listener: TcpListener, pages: Arc<impl Pages>) -> Infallible 
                 continue;
             }
         };
-        let pages = pages.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let answer = answer(&*pages, request.method(), request.uri().path());
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let connection = converse(http.clone(), stream, tls.clone(), pages.clone());
         tokio::spawn(async move {
             // Whether it was served, broke, or took too long: it is over.
             drop(tokio::time::timeout(CONNECTION_LIMIT, connection).await);
             drop(permit);
         });
     }
+}
+
+/// Serves a connection to its end. Whoever does not agree on TLS is told nothing.
+async fn converse(
+    http: http1::Builder,
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    pages: Arc<impl Pages>,
+) {
+    match tls {
+        None => requests(&http, stream, pages).await,
+        Some(tls) => {
+            if let Ok(stream) = tls.acceptor().accept(stream).await {
+                requests(&http, stream, pages).await;
+            }
+        }
+    }
+}
+
+/// The requests of a connection.
+async fn requests(
+    http: &http1::Builder,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    pages: Arc<impl Pages>,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&*pages, request.method(), request.uri().path());
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    drop(http.serve_connection(TokioIo::new(stream), service).await);
 }
 
 fn answer(pages: &impl Pages, method: &Method, path: &str) -> Response<Full<Bytes>> {

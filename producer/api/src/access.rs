@@ -14,13 +14,14 @@ use ledger::limits::echo;
 use ledger::transaction::{Body, Leg};
 
 use super::problem::Problem;
+use super::scope::Scope;
 
 /// What one request may see and touch.
 #[derive(Clone, Debug)]
 pub struct Access {
     submitter: Option<Arc<str>>,
     only_own: bool,
-    makes_money: bool,
+    scopes: Arc<[Scope]>,
     accounts: Arc<[String]>,
 }
 
@@ -41,15 +42,15 @@ impl Access {
     pub fn new(
         submitter: Option<Arc<str>>,
         only_own: bool,
-        makes_money: bool,
+        scopes: Arc<[Scope]>,
         accounts: Arc<[String]>,
     ) -> Access {
-        Access { submitter, only_own, makes_money, accounts }
+        Access { submitter, only_own, scopes, accounts }
     }
 
     /// To everything, in nobody's name.
     pub fn full() -> Access {
-        Access::new(None, false, true, Arc::default())
+        Access::new(None, false, Arc::new(Scope::ALL), Arc::default())
     }
 
     /// The name under which it submits.
@@ -159,22 +160,35 @@ impl Access {
         }
     }
 
-    /// Refuses to create an account that it would not see, or one with money on it, which no other
-    /// account has paid.
+    /// Refuses to create an account that it would not see, or one with money on it that no other
+    /// account pays; and to have it paid by an account that it does not debit.
     ///
     /// # Errors
     /// Names the field.
-    pub fn require_creates(&self, account: &Account) -> Result<(), Problem> {
+    pub fn require_creates(&self, account: &Account, from: Option<&str>) -> Result<(), Problem> {
+        let refused = |field, problem| Err(Problem::field(field, problem).forbidden());
         if !self.has(&account.id) {
-            let problem = self.elsewhere("names", &account.id);
-            return Err(Problem::field("account", problem).forbidden());
+            return refused("account", self.elsewhere("names", &account.id));
         }
-        if !account.balance.is_zero() && !self.makes_money {
-            let problem = "an opening balance makes money, so it needs the scope operate, too; give 0, \
-                           and pay it in by a transaction from another account";
-            return Err(Problem::field("balance", problem).forbidden());
+        match from {
+            None if account.balance.is_zero() || self.may(Scope::Operate) => Ok(()),
+            None => {
+                let problem = "an opening balance makes money, so it needs the scope operate, too; \
+                               name the account that pays it as `from`";
+                refused("balance", problem.to_owned())
+            }
+            Some(_) if !self.may(Scope::Submit) => {
+                let problem =
+                    "to take the opening balance from an account needs the scope submit, too";
+                refused("from", problem.to_owned())
+            }
+            Some(from) if !self.has(from) => refused("from", self.elsewhere("debits", from)),
+            Some(_) => Ok(()),
         }
-        Ok(())
+    }
+
+    fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
     }
 
     fn elsewhere(&self, does: &str, account: &str) -> String {
@@ -200,11 +214,11 @@ mod tests {
 
     fn bound(accounts: &[&str]) -> Access {
         let accounts = accounts.iter().map(|&it| it.to_owned()).collect();
-        Access::new(Some("till".into()), false, false, accounts)
+        Access::new(Some("till".into()), false, Arc::default(), accounts)
     }
 
     fn own() -> Access {
-        Access::new(Some("till".into()), true, false, Arc::default())
+        Access::new(Some("till".into()), true, Arc::default(), Arc::default())
     }
 
     fn stored(source: &str, destination: &str, by: Option<&str>) -> Document {
@@ -294,19 +308,33 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_balance_needs_operate() {
+    fn an_opening_balance_needs_operate_or_an_account_of_its_own_that_pays_it() {
         let account = |id: &str, balance| Account::new(id, Amount::Int(balance));
-        let creates = |access: &Access, id, balance| {
-            let made = access.require_creates(&account(id, balance));
+        let creates = |access: &Access, id, balance, from| {
+            let made = access.require_creates(&account(id, balance), from);
             made.map_err(|problem| (problem.code, problem.errors[0].pointer.clone()))
         };
-        let clerk = Access::new(Some("clerk".into()), false, false, Arc::default());
-        assert_eq!(creates(&clerk, "a", 0), Ok(()));
+        let with = |scopes: &[Scope], accounts: &[&str]| Access {
+            scopes: scopes.into(),
+            ..bound(accounts)
+        };
         let refused = |pointer: &str| Err((Code::Forbidden, pointer.to_owned()));
-        assert_eq!(creates(&clerk, "a", 1), refused("#/balance"));
-        assert_eq!(creates(&clerk, "a", -1), refused("#/balance"));
-        assert_eq!(creates(&Access { makes_money: true, ..clerk }, "a", 1), Ok(()));
-        assert_eq!(creates(&bound(&["shop/"]), "a", 0), refused("#/account"));
-        assert_eq!(creates(&bound(&["shop/"]), "shop/1", 0), Ok(()));
+        let clerk = with(&[Scope::Accounts], &[]);
+        assert_eq!(creates(&clerk, "a", 0, None), Ok(()));
+        assert_eq!(creates(&clerk, "a", 1, None), refused("#/balance"));
+        assert_eq!(creates(&clerk, "a", -1, None), refused("#/balance"));
+        assert_eq!(creates(&clerk, "a", 1, Some("b")), refused("#/from"));
+        let operator = with(&[Scope::Accounts, Scope::Operate], &[]);
+        assert_eq!(creates(&operator, "a", 1, None), Ok(()));
+        assert_eq!(creates(&operator, "a", 1, Some("b")), refused("#/from"), "it is a transfer");
+        let payer = with(&[Scope::Accounts, Scope::Submit], &[]);
+        assert_eq!(creates(&payer, "a", 1, Some("b")), Ok(()));
+        assert_eq!(creates(&payer, "a", 1, None), refused("#/balance"));
+        let shop = with(&[Scope::Accounts, Scope::Submit], &["shop/"]);
+        assert_eq!(creates(&shop, "a", 0, None), refused("#/account"));
+        assert_eq!(creates(&shop, "shop/1", 0, None), Ok(()));
+        assert_eq!(creates(&shop, "shop/1", 5, Some("shop/2")), Ok(()));
+        assert_eq!(creates(&shop, "shop/1", 5, Some("capital")), refused("#/from"));
+        assert_eq!(creates(&shop, "a", 5, Some("shop/2")), refused("#/account"));
     }
 }

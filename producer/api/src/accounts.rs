@@ -2,8 +2,11 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use bson::Document;
-use client::{Adjusted, Change, Entry, Error, NewFloor, Opened, Period, Told, readable};
-use input::{ACCOUNT, FLOOR, Record, parse_account, parse_floor};
+use client::{
+    ActEnd, Adjusted, Change, Entry, Error, NewFloor, Opened, OpenedFrom, Origin, Period, Told,
+    readable,
+};
+use input::{FLOOR, OPENING, Record, parse_floor, parse_opening};
 use ledger::account::Account as Stored;
 use ledger::notation::Notation;
 use ledger::visible::alike_told;
@@ -15,8 +18,8 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
 use super::received::Received;
-use super::submissions::REPLAYED;
-use super::view::{Account, Money};
+use super::submissions::{REPLAYED, applied, refusal, standing};
+use super::view::{Account, Money, OpeningTransfer, Stands};
 
 /// A page of accounts.
 #[derive(Debug, Serialize, ToSchema)]
@@ -96,8 +99,11 @@ impl From<Entry> for Booked {
 
 /// `POST /v1/accounts`
 pub async fn create(call: Call) -> Result<Answer, Problem> {
-    let account = account(&call, &call.api.client.store().notation())?;
-    call.access.require_creates(&account)?;
+    let (account, from) = account(&call, &call.api.client.store().notation())?;
+    call.access.require_creates(&account, from.as_deref())?;
+    if let Some(from) = from {
+        return create_from(&call, account, &from).await;
+    }
     let id = account.id.clone();
     let address = format!("/v1/accounts/{}", uri::segment(&id));
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
@@ -113,10 +119,52 @@ pub async fn create(call: Call) -> Result<Answer, Problem> {
     Ok(answer.with(header::LOCATION, address))
 }
 
-/// The account that a body describes.
-pub fn account(received: &Received, notation: &Notation) -> Result<Stored, Problem> {
-    let record = Record::from_value(received.json()?, ACCOUNT)?;
-    Ok(parse_account(record, notation)?)
+/// The account that a body describes, and the one that is to pay its opening balance.
+pub fn account(
+    received: &Received,
+    notation: &Notation,
+) -> Result<(Stored, Option<String>), Problem> {
+    let record = Record::from_value(received.json()?, OPENING)?;
+    Ok(parse_opening(record, notation)?)
+}
+
+/// Opens an account whose opening balance another one pays. Once the account is open, the answer
+/// says what became of the transfer, also where that is refused.
+async fn create_from(call: &Call, account: Stored, from: &str) -> Result<Answer, Problem> {
+    let wait = call.wait()?;
+    call.api.take(1)?;
+    let address = format!("/v1/accounts/{}", uri::segment(&account.id));
+    let origin = Origin::of(call.access.submitter());
+    let opened = call.api.client.open_from(&account, from, origin).await;
+    let OpenedFrom { opened, transfer, receipt } = opened.map_err(|error| match error {
+        Error::Conflict { ref id, .. } if **id != *account.id => {
+            refusal(call, &id.clone(), false, error)
+        }
+        error => Problem::from(error).existing(address.clone()),
+    })?;
+    let is_known = matches!(&receipt, Ok(receipt) if receipt.known.is_some());
+    let paid = match receipt {
+        Ok(receipt) => {
+            call.api.note_unpublished(receipt.unpublished.as_ref());
+            let (standing, note) = standing(&call.api, &transfer, receipt.state, wait).await;
+            OpeningTransfer::taken(Stands { note, ..Stands::new(&transfer, &standing) })
+        }
+        Err(error) => OpeningTransfer::refused(&transfer, &refusal(call, &transfer, false, error)),
+    };
+    let ended = ActEnd::ok(paid.told());
+    let account = find(call, &account.id).await.map_err(Error::after_a_write)?;
+    let account = account.opened_with(paid);
+    let status = match opened {
+        Opened::Created => StatusCode::CREATED,
+        Opened::Unchanged => StatusCode::OK,
+    };
+    let address = HeaderValue::try_from(address).expect("it is percent-encoded");
+    let mut answer = Answer::json(status, &account).with(header::LOCATION, address);
+    if is_known && opened == Opened::Unchanged {
+        answer = answer.with(REPLAYED, HeaderValue::from_static("true"));
+    }
+    answer.ended = Some(ended);
+    Ok(applied(answer, wait))
 }
 
 /// The time that a statement is about.

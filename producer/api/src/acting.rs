@@ -26,6 +26,8 @@ pub const REASON: &str = "reason";
 /// Somebody in the console, beside the token.
 #[derive(Clone, Debug, Default)]
 pub struct Person {
+    /// The name, where a proxy that signs people in has said it.
+    pub name: Option<String>,
     /// The address of the browser.
     pub from: Option<IpAddr>,
     /// The id of the request, as the log has it.
@@ -36,7 +38,8 @@ pub struct Person {
 
 impl Person {
     fn who(&self, caller: &Caller) -> ActWho {
-        who(ActVia::Console, &caller.name, self.from, &self.request)
+        let who = who(ActVia::Console, &caller.name, self.from, &self.request);
+        ActWho { person: self.name.clone(), ..who }
     }
 
     fn reason(&self) -> Result<Option<String>, Problem> {
@@ -48,6 +51,7 @@ impl Person {
 fn who(via: ActVia, name: &str, from: Option<IpAddr>, request: &str) -> ActWho {
     ActWho {
         name: name.to_owned(),
+        person: None,
         via,
         from: from.map(|from| from.to_string()),
         claimed: false,

@@ -71,6 +71,10 @@ pub struct Subject {
 pub struct Who {
     /// The name of the token; on the command line, of the user of the operating system.
     name: String,
+    /// The person beside the token, where a proxy that signs people in has said who that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    person: Option<String>,
     /// By which way.
     #[schema(value_type = words::ActVia)]
     via: &'static str,
@@ -107,7 +111,7 @@ pub struct End {
 impl From<SeenAct> for Act {
     fn from(act: SeenAct) -> Act {
         let ActSubject { kind, ids, count } = act.on;
-        let ActWho { name, via, from, claimed, request } = act.who;
+        let ActWho { name, person, via, from, claimed, request } = act.who;
         let ended = act.ended.map(|end| End {
             at: timestamp(end.at),
             result: end.result.as_str(),
@@ -119,7 +123,7 @@ impl From<SeenAct> for Act {
             at: timestamp(act.at),
             what: act.what,
             on: Subject { kind: kind.as_str(), ids, count },
-            who: Who { name, via: via.as_str(), from, claimed, request },
+            who: Who { name, person, via: via.as_str(), from, claimed, request },
             reason: act.reason,
             ended,
         }

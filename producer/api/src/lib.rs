@@ -38,15 +38,14 @@ pub mod received;
 mod requests;
 pub mod routes;
 mod scope;
-mod secret_file;
 mod server;
 pub mod session_keys;
 mod settlement;
 mod stream;
 pub mod submissions;
-mod tls;
 pub mod tokens;
 pub mod transactions;
+mod user;
 mod view;
 mod words;
 
@@ -62,6 +61,7 @@ use axum::http::{HeaderValue, header};
 use bson::DateTime;
 use client::{Client, Error};
 use observe::pages::{self, Pages, StatusCode};
+use observe::tls::{self, Tls};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -76,7 +76,6 @@ use self::listeners::Listeners;
 use self::metrics::Metrics;
 use self::overview::Viewing;
 use self::rates::Strangers;
-use self::tls::Tls;
 
 pub use self::acting::Person;
 pub use self::answer::Answer;
@@ -88,9 +87,10 @@ pub use self::received::Received;
 pub use self::server::Site;
 pub use self::session_keys::SessionKeys;
 pub use self::stream::Patience;
-pub use self::tls::TlsFiles;
 pub use self::tokens::{Caller, Scope, Tokens};
+pub use self::user::UserHeader;
 use ::overview::Sampler;
+pub use observe::tls::TlsFiles;
 
 /// How many pages of lists are read at the same time.
 const LISTS_AT_ONCE: usize = 16;
@@ -111,6 +111,8 @@ pub struct Settings {
     pub rate_of_address: Option<NonZeroU32>,
     /// Proxies that are believed when they say from whom a request comes.
     pub proxies: Vec<IpAddr>,
+    /// Where a proxy says who somebody in the console is, if one does.
+    pub user_header: Option<UserHeader>,
     /// The most connections.
     pub connections_max: usize,
     /// The most listeners to events.
@@ -245,7 +247,7 @@ impl Api {
         let (looking, until) = (api.clone(), stop.clone());
         beside.spawn(async move { looking.viewing.sampler.run(until).await });
         if let Some(probes) = probes {
-            let probed = pages::serve(probes, api.clone());
+            let probed = pages::serve(probes, None, api.clone());
             beside.spawn(stop.clone().run_until_cancelled_owned(probed));
         }
         server::serve(api.clone(), site, listener, api.stop.clone()).await;
@@ -304,6 +306,14 @@ impl Api {
     /// The keys that sessions of the console are sealed with.
     pub fn session_keys(&self) -> Arc<SessionKeys> {
         self.session_keys.read().expect("no holder panics").clone()
+    }
+
+    /// The name of the person that a request of the console comes from, where a proxy says it.
+    ///
+    /// # Errors
+    /// When the proxy that is believed has sent what is not one good name.
+    pub fn person(&self, request: &Parts) -> Result<Option<String>, Problem> {
+        self.settings.user_header.as_ref().map_or(Ok(None), |header| header.person(request))
     }
 
     /// Whom it knows.

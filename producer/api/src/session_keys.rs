@@ -12,9 +12,9 @@
 
 use std::path::Path;
 
+use observe::secret_file;
 use sha2::{Digest, Sha512};
 
-use super::secret_file;
 use super::tokens::entries;
 
 /// The fewest characters of a key: 32 random bytes in Base64.

@@ -110,6 +110,23 @@ pub async fn stands(
     state: State,
     wait: Option<Wait>,
 ) -> Result<Answer, Problem> {
+    let (standing, note) = standing(api, id, state, wait).await;
+    let status = status_of(standing.state);
+    let mut answer = Answer::json(status, &Stands { note, ..Stands::new(id, &standing) });
+    if let Ok(address) = HeaderValue::try_from(address(id)) {
+        answer = answer.with(header::LOCATION, address);
+    }
+    Ok(applied(answer, wait))
+}
+
+/// How a transaction stands that was taken in this state, after waiting for it, and why it has not
+/// come to its end while it was waited for, if that is known.
+pub async fn standing(
+    api: &Api,
+    id: &str,
+    state: State,
+    wait: Option<Wait>,
+) -> (Standing, Option<String>) {
     let limit = wait.map_or(Duration::ZERO, |wait| wait.limit);
     let standing = match state {
         // Its reason is in its document.
@@ -123,16 +140,11 @@ pub async fn stands(
             Ok(Err(_)) | Err(_) => Standing::in_state(state),
         },
     };
-    let status = status_of(standing.state);
-    let note = match status {
+    let note = match status_of(standing.state) {
         StatusCode::ACCEPTED if !limit.is_zero() => settlement::note(api).await,
         _ => None,
     };
-    let mut answer = Answer::json(status, &Stands { note, ..Stands::new(id, &standing) });
-    if let Ok(address) = HeaderValue::try_from(address(id)) {
-        answer = answer.with(header::LOCATION, address);
-    }
-    Ok(applied(answer, wait))
+    (standing, note)
 }
 
 /// The answer, which says that the wish to wait was met, if the caller wants to know.

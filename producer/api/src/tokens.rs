@@ -32,7 +32,7 @@ pub struct Caller {
     pub name: String,
     /// The name under which it submits; none for whoever needs no token.
     submitter: Option<Arc<str>>,
-    scopes: Vec<Scope>,
+    scopes: Arc<[Scope]>,
     digest: [u8; 32],
     expires: Option<DateTime>,
     /// How the names of the accounts begin that it is bound to; all accounts, if there is none.
@@ -47,7 +47,7 @@ impl Caller {
         Caller {
             submitter: Some(grant.name.as_str().into()),
             name: grant.name,
-            scopes: grant.scopes,
+            scopes: grant.scopes.into(),
             digest,
             expires: grant.expires,
             accounts: grant.accounts.into(),
@@ -72,8 +72,7 @@ impl Caller {
 
     /// What it may see and touch; with `only_own` only what was submitted under its name.
     pub fn access(&self, only_own: bool) -> Access {
-        let makes_money = self.may(Scope::Operate);
-        Access::new(self.submitter(), only_own, makes_money, self.accounts.clone())
+        Access::new(self.submitter(), only_own, self.scopes.clone(), self.accounts.clone())
     }
 
     fn has_expired(&self, now: DateTime) -> bool {

@@ -133,6 +133,7 @@ fn who() -> ActWho {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     ActWho {
         name: user(std::env::var("USER").ok(), uid),
+        person: None,
         via: ActVia::CommandLine,
         from: host.map(|host| host.trim().to_owned()),
         claimed: true,

@@ -32,7 +32,7 @@ pub struct ActsArgs {
     /// Only what was done to this transaction
     #[arg(long)]
     transaction: Option<String>,
-    /// Only what somebody of this name has done
+    /// Only what somebody of this name has done, be it that of a token or of a person beside it
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
     /// Only acts of this name, like transaction.cancel
@@ -104,9 +104,11 @@ fn told(act: &SeenAct) -> String {
         (false, Some(count)) => format!("{} … ({count} in all)", ids.join(" ")),
     };
     let claimed = if who.claimed { " (as claimed)" } else { "" };
+    let person = who.person.as_deref().map(|person| format!("{} by the token ", echo(person)));
     let from = who.from.as_deref().map(|from| format!(" from {}", echo(from)));
     let (name, via) = (echo(&who.name), who.via.as_str());
-    let by = format!("{name}{claimed}, {via}{}", from.unwrap_or_default());
+    let (person, from) = (person.unwrap_or_default(), from.unwrap_or_default());
+    let by = format!("{person}{name}{claimed}, {via}{from}");
     let why = reason.as_deref().map(|reason| format!("  because: {}", echo(reason)));
     let end = match ended {
         None => "begun; its end is not known".to_owned(),
@@ -136,6 +138,7 @@ mod tests {
             on: ActSubject::of(SubjectKind::Account, ["alice"]),
             who: ActWho {
                 name: "ada".to_owned(),
+                person: None,
                 via: ActVia::CommandLine,
                 from: Some("host".to_owned()),
                 claimed: true,
@@ -147,6 +150,9 @@ mod tests {
         let expected = "1970-01-01T00:00:00Z  account.freeze  alice  by ada (as claimed), \
                         command-line from host  because: stolen  begun; its end is not known";
         assert_eq!(told(&act), expected);
+        let who = ActWho { person: Some("bob".to_owned()), claimed: false, ..act.who.clone() };
+        let of_person = told(&SeenAct { who, ..act.clone() });
+        assert!(of_person.contains("  by bob by the token ada, command-line"), "{of_person}");
         let many = ActSubject::unnamed(SubjectKind::Letter, Some(7));
         assert!(told(&SeenAct { on: many, ..act }).contains("  7 letters  "));
     }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::tokens::{Grant, Scope, moment, prefix};
-use api::{Api, Patience, Settings, TlsFiles};
+use api::{Api, Patience, Settings, TlsFiles, UserHeader};
 use bson::DateTime;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use flags::TlsFlags;
 use observe::pages;
 use tokio::net::TcpListener;
 
@@ -41,13 +42,8 @@ pub struct ServeArgs {
     /// Address of /metrics, /healthz and /readyz, which need no token there; `off` for none
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9470")]
     http: String,
-    /// Speak TLS with the certificate in this file (PEM, that of the server first); it is read again
-    /// when it changes
-    #[arg(long, env = "TANDEM_TLS_CERT", value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// The key of the certificate (PEM), in a file that not everybody can read
-    #[arg(long, env = "TANDEM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// The file of the tokens, a line for each: NAME SCOPES SHA256, and then `expires=MOMENT`,
     /// `rate=NUMBER` and `accounts=PREFIX` as needed
     #[arg(long, env = "TANDEM_TOKENS", value_name = "FILE")]
@@ -67,6 +63,14 @@ pub struct ServeArgs {
     /// The addresses of proxies whose last entry in X-Forwarded-For is believed for that rate
     #[arg(long, env = "TANDEM_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',')]
     trusted_proxy: Vec<IpAddr>,
+    /// The header in which a proxy that signs people in says who somebody in the console is; acts
+    /// are noted with that name beside the token. The proxy has to take away what others have put
+    /// there
+    #[arg(long, env = "TANDEM_USER_HEADER", value_name = "NAME", requires = "user_proxy")]
+    user_header: Option<String>,
+    /// The address of that proxy; from any other one the header says nothing
+    #[arg(long, env = "TANDEM_USER_PROXY", value_name = "ADDRESS", requires = "user_header")]
+    user_proxy: Option<IpAddr>,
     /// The most connections; further ones wait
     #[arg(long, env = "TANDEM_CONNECTIONS", default_value_t = 1_024)]
     connections: u16,
@@ -143,19 +147,25 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 
 impl ServeArgs {
     fn tls_files(&self) -> Option<TlsFiles> {
-        let (certificate, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
-        Some(TlsFiles { certificate, key })
+        self.tls.clone().files().map(|(certificate, key)| TlsFiles { certificate, key })
     }
 
-    fn settings(&self, give_up_after: Duration) -> Settings {
+    fn user_header(&self) -> Result<Option<UserHeader>, Error> {
+        let both = self.user_header.as_deref().zip(self.user_proxy);
+        let header = both.map(|(name, proxy)| UserHeader::new(name, proxy)).transpose();
+        header.map_err(|problem| Error::BadInput(format!("--user-header: {problem}")))
+    }
+
+    fn settings(&self, give_up_after: Duration) -> Result<Settings, Error> {
         let seconds = |limit: u16| Duration::from_secs(limit.max(1).into());
-        Settings {
+        Ok(Settings {
             tokens: self.tokens.clone(),
             session_keys: self.session_keys.clone(),
             tls: self.tls_files(),
             rate: NonZeroU32::new(self.rate),
             rate_of_address: NonZeroU32::new(self.rate_address),
             proxies: self.trusted_proxy.clone(),
+            user_header: self.user_header()?,
             connections_max: self.connections.max(1).into(),
             listeners_max: self.listeners.into(),
             streams_of_token_max: self.token_streams.into(),
@@ -169,7 +179,7 @@ impl ServeArgs {
             },
             body_limit: seconds(self.body_limit),
             give_up_after,
-        }
+        })
     }
 }
 
@@ -191,7 +201,7 @@ pub async fn serve(
         return Err(Error::BadInput(problem));
     }
     let stop = context.advice.ends_by_itself();
-    let settings = args.settings(context.client.config().give_up_after);
+    let settings = args.settings(context.client.config().give_up_after)?;
     let api = Api::new(context.client.clone(), settings, stop).map_err(Error::BadInput)?;
     let probes = pages::listen(&args.http).await;
     let probes = probes.map_err(|error| {
@@ -202,7 +212,7 @@ pub async fn serve(
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.map_err(|error| Error::Failed(format!("{}: {error}", args.listen)))?;
     let address = listener.local_addr().map_err(|error| Error::Failed(error.to_string()))?;
-    let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
+    let scheme = if args.tls_files().is_some() { "https" } else { "http" };
     writeln!(out, "listening on {scheme}://{address}").map_err(Error::output)?;
     out.flush().map_err(Error::output)?;
     Arc::new(api).serve(producer_console::site(), listener, probes).await;

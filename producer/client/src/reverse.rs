@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use ledger::hex::hex;
-use ledger::limits::NAME_BYTES_MAX;
 use ledger::transaction::{Body, State, TransactionId};
 use mongodb::bson::Document;
-use sha2::{Digest, Sha256};
 
 use crate::client::Client;
+use crate::derived::named_after;
 use crate::differences::differences;
 use crate::error::Error;
 use crate::origin::Origin;
@@ -46,7 +44,7 @@ impl Client {
     ) -> Result<Receipt, Error> {
         let (body, ids) = (self.reversed(id).await?, self.known_rules().await?);
         for attempt in 1..=ATTEMPTS_MAX {
-            let reversal = ids.of_reversal(reversal_id(id, attempt));
+            let reversal = ids.derived(reversal_id(id, attempt));
             let existing = match self.transaction(&reversal).await? {
                 Some(existing) => existing,
                 None => {
@@ -106,7 +104,7 @@ impl Client {
     async fn effective_reversal(&self, id: &str) -> Result<Option<String>, Error> {
         let ids = self.known_rules().await?;
         for attempt in 1..=ATTEMPTS_MAX {
-            let reversal = ids.of_reversal(reversal_id(id, attempt));
+            let reversal = ids.derived(reversal_id(id, attempt));
             let Some(existing) = self.transaction(&reversal).await? else { return Ok(None) };
             let is_of_it = existing.get_str("reverses").ok() == Some(id);
             if is_of_it && state_of(&existing)? != State::Canceled {
@@ -135,19 +133,13 @@ impl Client {
     }
 }
 
-/// Always the same for one original and one attempt. If the original's id is too long, its hash is
-/// used instead.
+/// Always the same for one original and one attempt.
 fn reversal_id(original: &str, attempt: u32) -> String {
     let of = |original: &str| match attempt {
         1 => format!("reverse:{original}"),
         later => format!("reverse:{original}:{later}"),
     };
-    let plain = of(original);
-    if plain.len() <= NAME_BYTES_MAX {
-        return plain;
-    }
-    let digest = Sha256::digest(original.as_bytes());
-    of(&format!("sha256:{}", hex(&digest)))
+    named_after(original, of)
 }
 
 /// What exists under a reversal's id.
@@ -182,6 +174,7 @@ fn standing(existing: &Document, original: &str, reversed: &Body) -> Result<Stan
 #[cfg(test)]
 mod tests {
     use ledger::amount::Amount;
+    use ledger::limits::NAME_BYTES_MAX;
     use ledger::transaction::{Leg, Terms, check_name};
     use mongodb::bson::{Bson, DateTime};
 

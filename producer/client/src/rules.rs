@@ -92,8 +92,9 @@ impl Rules {
         }
     }
 
-    /// The id of a reversal that is made from this text.
-    pub(crate) fn of_reversal(&self, text: String) -> String {
+    /// The id of a transaction that Tandem makes for something that has a name: a reversal, or the
+    /// transfer of an opening balance.
+    pub(crate) fn derived(&self, text: String) -> String {
         self.transactions.derived(text)
     }
 
@@ -199,10 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_given_and_only_reversals_get_some_below_zero() {
+    fn whole_numbers_are_given_and_what_tandem_makes_gets_some_below_zero() {
         let ids = Rules { transactions: IdKind::Int64, ..Rules::default() };
         assert!(matches!(ids.made("x".to_owned()), Err(Error::Invalid { .. })));
-        let reversal: i64 = ids.of_reversal("reverse:7".to_owned()).parse().expect("a number");
+        let reversal: i64 = ids.derived("reverse:7".to_owned()).parse().expect("a number");
         assert!(reversal < 0);
     }
 

@@ -185,6 +185,7 @@ async fn acted(
     tracing::info!(
         target: "operator",
         who = visit.caller.name,
+        person = person.name,
         act = act.name(),
         id = %echo(id),
         reason = %echo(reason),

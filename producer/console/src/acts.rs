@@ -117,7 +117,9 @@ fn subject(on: &Value) -> Markup {
 
 fn who(who: &Value) -> Markup {
     let from = text(who, "from");
+    let person = text(who, "person");
     html! {
+        @if !person.is_empty() { b { (person) } " by the token " }
         b { (text(who, "name")) } @if who["claimed"] == true { " (as claimed)" }
         ", " (text(who, "via")) @if !from.is_empty() { ", from " (from) }
     }

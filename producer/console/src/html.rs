@@ -115,7 +115,7 @@ fn menu(visit: &Visit) -> Markup {
         }
         @if asks_for_tokens(&visit.api) {
             form.who method="post" action="/console/sign-out" {
-                span { (visit.caller.name) }
+                span { @if let Some(person) = &visit.person.name { (person) ", " } (visit.caller.name) }
                 button { "Sign out" }
             }
         }

@@ -118,8 +118,12 @@ async fn answer(
     let Some(caller) = caller else {
         return nobody(session::ask(api, parts, body).await);
     };
+    let person = match api.person(&parts) {
+        Ok(person) => person,
+        Err(problem) => return nobody(failed(None, &problem)),
+    };
     let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
-    let visit = Visit::new(api.clone(), console.clone(), caller, request, &parts);
+    let visit = Visit::new(api.clone(), console.clone(), caller, (person, request), &parts);
     visit.look_for_pause().await;
     shown.answer = match page(&visit, parts, body).await {
         Ok(answer) => answer,

@@ -43,12 +43,12 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// A visit of the page that the request names.
+    /// A visit of the page that the request names, of a person whose name a proxy may have said.
     pub fn new(
         api: Arc<Api>,
         console: Arc<Console>,
         caller: Arc<Caller>,
-        request: &str,
+        (name, request): (Option<String>, &str),
         parts: &Parts,
     ) -> Visit {
         let query = parts.uri.query().unwrap_or_default();
@@ -56,7 +56,12 @@ impl Visit {
         Visit {
             console,
             caller,
-            person: Person { from: Peer::of(parts), request: request.to_owned(), reason: None },
+            person: Person {
+                name,
+                from: Peer::of(parts),
+                request: request.to_owned(),
+                reason: None,
+            },
             path: parts.uri.path().to_owned(),
             is_unsent: session::is_unsent(&api.session_keys(), parts),
             api,

@@ -41,6 +41,18 @@ pub fn parse(mut record: Record, notation: &Notation) -> Result<Account, Flaw> {
     Ok(account)
 }
 
+/// Reads an account, and the account that pays its opening balance if one is named.
+///
+/// # Errors
+/// Names the field.
+pub fn parse_opening(
+    mut record: Record,
+    notation: &Notation,
+) -> Result<(Account, Option<String>), Flaw> {
+    let from = record.text("from")?.map(|it| name("from", it)).transpose()?;
+    Ok((parse(record, notation)?, from))
+}
+
 /// Reads the floor that an account is to have. In which form it keeps its amounts is not known
 /// here, and its currency only if it is named.
 ///

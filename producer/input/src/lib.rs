@@ -13,7 +13,7 @@ use std::fmt;
 
 use ledger::transaction::{BodyError, TransactionId, check_name};
 
-pub use account::{parse as parse_account, parse_floor};
+pub use account::{parse as parse_account, parse_floor, parse_opening};
 pub use capture::{parse as parse_capture, parse_hold};
 pub use record::{Record, csv_row, json_row};
 pub use transfer::{Defaults, Transfer, parse as parse_transfer};
@@ -43,6 +43,9 @@ pub const HOLD: &[&str] = &["id", "value", "captured"];
 
 /// The fields of an account.
 pub const ACCOUNT: &[&str] = &["account", "balance", "floor", "currency", "status"];
+
+/// The fields of an account that is opened: the same, and who pays its opening balance.
+pub const OPENING: &[&str] = &["account", "balance", "from", "floor", "currency", "status"];
 
 /// The fields of a floor to be set.
 pub const FLOOR: &[&str] = &["floor", "currency", "reason"];

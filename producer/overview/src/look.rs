@@ -122,6 +122,7 @@ impl Looks {
         self.foreign.ask(|| store.foreign()).await?;
         self.harms.ask(|| store.harms()).await?;
         let denied = [
+            &self.settlement.denied,
             &self.workers.denied,
             &self.quick.denied,
             &self.quick_resting.denied,

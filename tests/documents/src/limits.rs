@@ -175,6 +175,13 @@ fn documents() -> Vec<Limit> {
             "it is refused",
             "a_reason_says_something_on_one_line_and_is_bounded",
         ),
+        limit(
+            "the name of a person, from the proxy of the console",
+            bytes(l::NAME_BYTES_MAX),
+            "NAME_BYTES_MAX",
+            "the request is refused with 400",
+            "what_the_proxy_sends_is_one_good_name_or_the_request_is_refused",
+        ),
     ]
 }
 

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use engine::EngineKind;
-use flags::{AmqpFlags, MongoFlags, TimingFlags, switch};
-use worker::Config;
+use flags::{AmqpFlags, MongoFlags, TimingFlags, TlsFlags, switch};
+use worker::{Config, TlsFiles};
 
 /// How the worker reaches its servers, and how it works.
 #[derive(Args, Clone, Debug)]
@@ -25,6 +25,10 @@ pub struct WorkerFlags {
     /// Address of /metrics, /healthz and /readyz; `off` for none
     #[arg(long, env = "TANDEM_HTTP", default_value = "127.0.0.1:9464")]
     http: String,
+
+    /// The certificate of these pages.
+    #[command(flatten)]
+    tls: TlsFlags,
 
     /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318
     /// (OTLP over HTTP). Without it nothing is traced
@@ -121,6 +125,7 @@ impl From<WorkerFlags> for Config {
             timing: flags.timing.into(),
             name: flags.name,
             http: flags.http,
+            tls: flags.tls.files().map(|(certificate, key)| TlsFiles { certificate, key }),
             otlp_endpoint: flags.otlp_endpoint,
             engine: flags.engine.into(),
             events: flags.events,

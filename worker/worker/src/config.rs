@@ -9,6 +9,7 @@ use engine::{EngineKind, EngineSettings};
 use ledger::limits::APPLICATION_BYTES_MAX;
 use ledger::message::MESSAGE_IDS_MAX;
 use ledger::retry::Policy;
+use observe::tls::TlsFiles;
 use settings::{AmqpSettings, MongoSettings, TimingSettings, name_is_good};
 
 use crate::batches::BatchSettings;
@@ -49,6 +50,8 @@ pub struct Config {
 
     /// Address of /metrics, /healthz and /readyz; `off` for none
     pub http: String,
+    /// The certificate of these pages; none to serve them without TLS.
+    pub tls: Option<TlsFiles>,
 
     /// Where spans are sent: the address of an OpenTelemetry collector, as http://127.0.0.1:4318
     /// (OTLP over HTTP). Without it nothing is traced
@@ -113,6 +116,7 @@ impl Config {
             timing: TimingSettings::default(),
             name: None,
             http: "off".to_owned(),
+            tls: None,
             otlp_endpoint: None,
             engine: EngineKind::default(),
             events: None,

@@ -40,5 +40,6 @@ mod worker;
 pub use config::{BATCHES_AHEAD, Config};
 pub use consume::UNREAD_MAX;
 pub use intake::{BYTES_MAX, FOREIGN_BYTES_MAX};
+pub use observe::tls::TlsFiles;
 pub use start::{Failure, SystemEnvironment};
 pub use worker::{Worker, WorkerHandle};

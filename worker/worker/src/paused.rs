@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use ledger::ServerMs;
 use mongo::Settlement;
 use tokio::sync::watch;
 
@@ -30,6 +31,13 @@ impl Paused {
     #[must_use]
     pub fn is_on(&self) -> bool {
         is_pause(&self.0.borrow())
+    }
+
+    /// When the last pause has ended, in milliseconds since 1970 of the database's clock; 0 where
+    /// there was none, or it lasts.
+    #[must_use]
+    pub fn ended_at(&self) -> ServerMs {
+        self.0.borrow().as_ref().filter(|said| !said.paused).map_or(0, |said| said.since)
     }
 
     /// Waits until nothing may be begun.

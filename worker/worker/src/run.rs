@@ -12,6 +12,8 @@ use futures_util::{FutureExt, TryFutureExt};
 use ledger::Ledger;
 use mongo::{MongoLedger, MongoOutbox};
 use observe::pages;
+use observe::tls::{self, Tls};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -64,12 +66,12 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
     url.map_err(|error| Failure::Settings(error.to_string()))?;
     let listener = pages::listen(&config.http).await;
     let listener = listener.map_err(|error| Failure::Http(config.http.clone(), error))?;
+    let tls = config.tls.clone().map(Tls::load).transpose().map_err(Failure::Settings)?;
     let starting = Starting::new(config, health, metrics).await?;
     let mut parts = Components::new(started);
     if let Some(listener) = listener {
         let told = Told { health: starting.health.clone(), metrics: starting.metrics.clone() };
-        let pages = pages::serve(listener, Arc::new(told));
-        parts.start(Component::Pages, async move { match pages.await {} });
+        parts.start(Component::Pages, serve_pages(listener, tls, told));
     }
     tracing::info!(
         name = starting.config.application(),
@@ -78,12 +80,24 @@ pub(crate) async fn run<L: Ledger + 'static, E: Environment + 'static>(
         database = starting.store.database().name(),
         "worker starts"
     );
-    let settings = tokio::select! {
-        settings = starting.schema_is_there(stop.clone()) => settings?,
+    let found = tokio::select! {
+        found = starting.schema_is_there(stop.clone()) => found?,
         (part, outcome) = parts.next() => return Err(Failure::Ended(part, why(outcome))),
     };
-    let Some(settings) = settings else { return Ok(()) };
-    Shared::new(starting, &settings, ledger, environment).work(parts, stop).await
+    let Some(found) = found else { return Ok(()) };
+    Shared::new(starting, found, ledger, environment).work(parts, stop).await
+}
+
+/// Serves the pages until it is aborted, and reads their certificate again when it changes.
+async fn serve_pages(listener: TcpListener, tls: Option<Tls>, told: Told) -> PartEnd {
+    let tls = tls.map(Arc::new);
+    let pages = pages::serve(listener, tls.clone(), Arc::new(told));
+    let watching = async {
+        if let Some(tls) = tls {
+            tls::watch(tls, CancellationToken::new()).await;
+        }
+    };
+    match tokio::join!(pages, watching).0 {}
 }
 
 impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {

@@ -79,6 +79,9 @@ impl Environment for SystemEnvironment {
     }
 }
 
+/// What a database that is ready says: the ledger's settings, and what was last said of settlement.
+pub(crate) type Found = (LedgerSettings, Option<Settlement>);
+
 /// What is there before the database is known to be ready.
 pub(crate) struct Starting {
     pub(crate) config: Config,
@@ -117,7 +120,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     /// On a database that is ready.
     pub(crate) fn new(
         starting: Starting,
-        settings: &LedgerSettings,
+        (settings, settlement): Found,
         ledger: impl FnOnce(MongoLedger) -> L,
         environment: E,
     ) -> Shared<L, E> {
@@ -145,7 +148,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             events,
             has_history: settings.history,
             standby: settings.standby,
-            settlement: settings.settlement.clone(),
+            settlement,
             health,
             config,
             store,
@@ -174,11 +177,12 @@ impl Starting {
     }
 
     /// Waits for the database, sets it up when it is fresh, and checks that the user may work on
-    /// it. Returns the ledger's settings; none when stopped before that.
+    /// it. Returns the ledger's settings and what was last said of settlement; none when stopped
+    /// before that.
     pub(crate) async fn schema_is_there(
         &self,
         stop: CancellationToken,
-    ) -> Result<Option<LedgerSettings>, Failure> {
+    ) -> Result<Option<Found>, Failure> {
         let (mut reconnect, mut is_told) = (Reconnect::default(), false);
         loop {
             let ensured = tokio::select! {
@@ -187,7 +191,7 @@ impl Starting {
                 ensured = self.ensure_database() => ensured,
             };
             match ensured {
-                Ok(settings) => return Ok(Some(settings)),
+                Ok(found) => return Ok(Some(found)),
                 Err(error) if !error.passes() => return Err(Failure::NotReady(error)),
                 Err(error) => {
                     match is_told {
@@ -203,17 +207,17 @@ impl Starting {
         }
     }
 
-    async fn ensure_database(&self) -> Result<LedgerSettings, NotReady> {
+    async fn ensure_database(&self) -> Result<Found, NotReady> {
         let events = self.config.events;
         self.store.ensure_schema_with(Choice { events, ..Choice::default() }).await?;
         self.store.check_rights().await?;
-        let settings = self.store.check_settings().await?;
+        let (settings, said) = self.store.check_followed().await?;
         let settings = settings.ok_or_else(|| {
             NotReady::Ledger(LedgerError::passing("settings", "they have just been removed"))
         })?;
         match events {
             Some(wanted) if wanted != settings.events => Err(Misfit::Events { wanted }.into()),
-            Some(_) | None => Ok(settings),
+            Some(_) | None => Ok((settings, said)),
         }
     }
 }

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::components::pause;
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::passage::{Passage, horizon, stamped_before};
+use crate::passage::{Passage, stamped_before};
 use crate::turn::Turn;
 use crate::walker::{Fate, Look, Moments, at_most, fate, mark, walked};
 
@@ -204,12 +204,13 @@ impl Sweeper {
         let now = self.store.server_now().await?;
         let orphan_ms = self.settings.orphan_ms;
         let depth = self.publisher.depth(WORK).await?;
+        passage.since_pause(self.turn.paused().ended_at());
         passage.take_in(markers, now, orphan_ms);
         if depth > 0 && passage.is_due(now, orphan_ms) {
             self.publisher.publish(&[Outgoing::work(&Message::marker(now))]).await?;
             passage.published = now;
         }
-        let horizon = horizon(now, depth, passage.passed, orphan_ms);
+        let horizon = passage.horizon(now, depth, orphan_ms);
         Ok(Moments { now, horizon, stamped_before: stamped_before(now, horizon), orphan_ms })
     }
 

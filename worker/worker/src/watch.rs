@@ -1,5 +1,5 @@
-//! Watching the ground that a worker stands on: the ledger's settings document, and the indexes of
-//! others.
+//! Watching the ground that a worker stands on: the ledger's settings document, what was last said of
+//! settlement, and the indexes of others.
 //!
 //! Promises that a worker ends soon after the settings name a version or a feature that it does not
 //! know, or choose otherwise than when it has started, and soon after an index that removes
@@ -18,8 +18,9 @@ use crate::components::{PartEnd, pause};
 use crate::paused::PauseTeller;
 use crate::turn::Turn;
 
-/// The longest pause between two looks of a worker at the settings: one document, by its `_id`. A
-/// change stream would cost the database more, because it reads everything that is written.
+/// The longest pause between two looks of a worker at the settings and at what was said of
+/// settlement: two documents, each by its `_id`, in one command. A change stream would cost the
+/// database more, because it reads everything that is written.
 const EVERY: Duration = Duration::from_millis(900);
 
 /// The same of one that stands by: it begins nothing, and looks when it gets the turn.
@@ -92,12 +93,12 @@ async fn look(
     followed: &Followed,
     with_ground: bool,
 ) -> Result<Option<Vec<Finding>>, NotReady> {
-    let settings = store.check_settings().await?;
+    let (settings, said) = store.check_followed().await?;
     // Where they are missing, somebody may have dropped the database: then all stays as it was.
     if let Some(settings) = &settings {
         let wanted = settings.standby;
         followed.standby.send_if_modified(|standby| std::mem::replace(standby, wanted) != wanted);
-        followed.settlement.tell(settings.settlement.as_ref());
+        followed.settlement.tell(said.as_ref());
     }
     match &settings {
         Some(settings) if settings.events != events => {

@@ -120,6 +120,8 @@ impl ActSubject {
 pub struct ActWho {
     /// The name of the token, or of the user of the operating system.
     pub name: String,
+    /// The person beside the token, where a proxy that signs people in has said who that is.
+    pub person: Option<String>,
     /// By which way.
     pub via: ActVia,
     /// From where: the address of the peer, or the name of the host.
@@ -133,7 +135,7 @@ pub struct ActWho {
 impl ActWho {
     fn to_document(&self) -> Document {
         let mut who = doc! { "name": &*echo(&self.name), "via": self.via.as_str() };
-        let texts = [("from", &self.from), ("request", &self.request)];
+        let texts = [("person", &self.person), ("from", &self.from), ("request", &self.request)];
         for (name, text) in texts {
             who.extend(text.as_deref().map(|text| (name.to_owned(), Bson::from(&*echo(text)))));
         }
@@ -148,6 +150,7 @@ impl ActWho {
         let text = |name| who.get_str(name).ok().map(str::to_owned);
         Some(ActWho {
             name: text("name")?,
+            person: text("person"),
             via: ActVia::ALL.into_iter().find(|one| one.as_str() == via)?,
             from: text("from"),
             claimed: who.get_bool("claimed").unwrap_or_default(),
@@ -331,6 +334,7 @@ mod tests {
             on: ActSubject::of(SubjectKind::Transaction, ["t"]),
             who: ActWho {
                 name: "ada".to_owned(),
+                person: Some("ada@example".to_owned()),
                 via: ActVia::CommandLine,
                 from: Some("host".to_owned()),
                 claimed: true,

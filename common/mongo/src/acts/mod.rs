@@ -3,7 +3,8 @@
 //! Owns the collection `tandem.acts`. An act has two documents, and its second one names the first:
 //!
 //! ```text
-//! { _id, kind, at, what, on: { kind, ids, count }, who: { name, via, from, claimed, request }, reason }
+//! { _id, kind, at, what, on: { kind, ids, count },
+//!   who: { name, person, via, from, claimed, request }, reason }
 //! { _id: "ID.end", kind, act: ID, endedAt, result, code, message }
 //! ```
 //!

@@ -27,7 +27,7 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
             "value": "1250", "notBefore": "2026-12-01T06:00:00Z",
             "submittedNotBefore": "2026-12-01T00:00:00Z", "createdAt": "2026-11-29T09:00:00.12Z",
         }),
-        ("createAccount", 201) => account("open"),
+        ("createAccount", 201) => paid_account(),
         ("createAccount" | "showAccount" | "unfreeze", 200) => account("open"),
         ("setFloor", 200) => with_floor("-50000"),
         ("freeze", 200) => account("frozen"),
@@ -142,6 +142,15 @@ fn account(status: &str) -> Value {
     })
 }
 
+fn paid_account() -> Value {
+    let mut account = account("open");
+    for field in ["balance", "available", "openingBalance"] {
+        account[field] = "0".into();
+    }
+    account["openingTransfer"] = stands("open:alice", "initial");
+    account
+}
+
 fn with_floor(floor: &str) -> Value {
     let mut account = account("open");
     account["floor"] = floor.into();
@@ -181,7 +190,10 @@ fn acts() -> Value {
     json!({ "items": [{
         "id": "0199e6a0-0000-7000-8000-000000000000", "at": "2026-11-29T09:10:00Z",
         "what": "account.freeze", "on": { "kind": "account", "ids": ["alice"] },
-        "who": { "name": "olivia", "via": "console", "from": "192.0.2.7", "claimed": false },
+        "who": {
+            "name": "office", "person": "olivia@example", "via": "console", "from": "192.0.2.7",
+            "claimed": false,
+        },
         "reason": "her phone was stolen",
         "ended": { "at": "2026-11-29T09:10:00.01Z", "result": "ok", "message": "it is done" },
     }] })

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use client::{ActSubject, SubjectKind};
 use serde_json::json;
 
-use super::{account, get, post};
+use super::{account, get, post, waiting};
 use crate::accounts;
 use crate::operation::{Operation, Run, reference};
 use crate::param::Param;
@@ -49,17 +49,23 @@ fn opened(received: &Received) -> ActSubject {
 
 fn create() -> Operation {
     let example = json!({ "account": "alice", "balance": 1000 });
+    let paid = json!({ "account": "alice", "balance": 1000, "from": "capital" });
     post("/v1/accounts", "createAccount", |call| Box::pin(accounts::create(call)))
         .about(
             "Create an account",
             "The same again changes nothing. Another opening balance, floor or currency is \
              refused. A balance other than zero makes money, so that needs the scope `operate`, \
-             too; without it, create the account with 0 and pay the money in from another one.",
+             too. With `from`, another account pays it: the account is opened with 0, and a transfer \
+             of the id `open:` and its name pays the balance in, which needs the scope `submit`, \
+             too, and money above the floor of that account. `openingTransfer` says what became of \
+             it; where it is refused or canceled, the account stays open without the money. `wait` \
+             is for that transfer.",
         )
         .act("account.open", opened)
         .needs(Scope::Accounts)
         .of_accounts()
-        .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example)])
+        .takes::<NewAccount>(reference::<NewAccount>(), vec![("account", example), ("paid", paid)])
+        .params(waiting())
         .gives::<Account>(StatusCode::CREATED, "It is new")
         .gives::<Account>(StatusCode::OK, "It was there already; this is what it is today")
         .may(&[Code::Conflict, Code::Refused, Code::NotFound])

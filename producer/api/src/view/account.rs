@@ -4,12 +4,14 @@ use bson::{Bson, Document};
 use client::{Reserved, holds};
 use ledger::account::{Account as Stored, FLOOR_CHANGE, Status};
 use ledger::amount::Amount;
+use ledger::limits::echo;
 use ledger::transaction::UNKNOWN;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Money, id, moment, text, whole};
-use crate::words::AccountStatus;
+use super::{Money, Reason, Stands, id, moment, text, whole};
+use crate::problem::{Problem, ProblemDetails};
+use crate::words::{AccountStatus, State};
 
 /// The most marks of one account that are told.
 pub const MARKS_MAX: usize = 1_000;
@@ -73,10 +75,65 @@ pub struct Account {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
     created_at: Option<String>,
+    /// What became of the transfer that pays its opening balance; only as it is created with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    opening_transfer: Option<OpeningTransfer>,
     /// Why its numbers can't be shown, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     invalid: Option<String>,
+}
+
+/// What became of the transfer that pays the opening balance of an account.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OpeningTransfer {
+    /// Its id.
+    id: String,
+    /// Its state, if it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false, value_type = State)]
+    state: Option<&'static str>,
+    /// Why it is canceled: then the account is open without the money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    reason: Option<Reason>,
+    /// Why it has not come to its end while it was waited for, if that is because settlement is
+    /// paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    note: Option<String>,
+    /// Why it was not taken: then the account is open without the money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    problem: Option<ProblemDetails>,
+}
+
+impl OpeningTransfer {
+    /// It was taken, and stands so.
+    pub fn taken(stands: Stands) -> OpeningTransfer {
+        let Stands { id, state, reason, note } = stands;
+        OpeningTransfer { id, state: Some(state), reason, note, problem: None }
+    }
+
+    /// It was refused.
+    pub fn refused(id: &str, problem: &Problem) -> OpeningTransfer {
+        let problem = Some(problem.told());
+        OpeningTransfer { id: id.to_owned(), state: None, reason: None, note: None, problem }
+    }
+
+    /// The same as the list of acts has it.
+    pub fn told(&self) -> String {
+        let id = echo(&self.id);
+        match self.state {
+            Some(state) => {
+                format!("it is open; the transfer of its opening balance, {id}, is {state}")
+            }
+            None => {
+                format!("it is open with 0; the transfer of its opening balance, {id}, was refused")
+            }
+        }
+    }
 }
 
 /// The last change of a floor.
@@ -135,6 +192,11 @@ impl Account {
         let mut whole = document.clone();
         whole.insert("pendingTransactions", Vec::<Bson>::new());
         Account::new(&whole, marks.unwrap_or_default())
+    }
+
+    /// The same, as it is created with a transfer that pays its opening balance.
+    pub fn opened_with(self, transfer: OpeningTransfer) -> Account {
+        Account { opening_transfer: Some(transfer), ..self }
     }
 
     /// The same, with what is wrong with it told otherwise.

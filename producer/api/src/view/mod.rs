@@ -22,7 +22,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::param::{any_object, string};
 
-pub use account::{Account, MARKS_MAX};
+pub use account::{Account, MARKS_MAX, OpeningTransfer};
 pub use event::Outcome;
 pub use taken::{
     HoldToConfirm, NamedTransaction, NewAccount, NewCapture, NewFloor, NewTransaction,

@@ -197,6 +197,9 @@ pub struct NewAccount {
     /// What it starts with.
     #[schema(value_type = Amounts)]
     balance: (),
+    /// The account that pays what it starts with, by a transfer. Then that is above zero.
+    #[schema(value_type = Option<Name>)]
+    from: Option<()>,
     /// The lowest balance: 0 by default; `none` for no floor at all.
     #[schema(value_type = Option<Amounts>)]
     floor: Option<()>,

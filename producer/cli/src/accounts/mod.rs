@@ -4,6 +4,7 @@
 //! Every change is one guarded update, so it is right whatever workers do at the same moment.
 
 mod absorb;
+mod create;
 mod floor;
 mod import;
 mod statement;
@@ -13,7 +14,7 @@ use std::io::Write;
 
 use bson::{Document, doc};
 use clap::{Args, Subcommand, ValueEnum};
-use client::{ActEnd, Change, Opened, Reserved, SubjectKind, readable};
+use client::{Change, Reserved, readable};
 use ledger::account::{Account, Status};
 use ledger::json;
 use ledger::limits::echo;
@@ -22,21 +23,19 @@ use ledger::visible::alike_told;
 pub use import::import;
 pub use statement::why;
 
-use client::holds;
-use input::{Record, parse_account};
-
-use crate::acting::{Acting, WhyArgs};
+use crate::acting::WhyArgs;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::files::ReadArgs;
 use crate::listing::print_all;
-use input::files::{ACCOUNTS, Column};
+use client::holds;
 
 /// The subcommands of `accounts`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Create one account; doing it again changes nothing
-    Create(CreateArgs),
+    #[command(after_help = create::HELP)]
+    Create(create::CreateArgs),
     /// Create accounts from a CSV or JSON-lines file
     #[command(after_help = IMPORT_HELP)]
     Import(ImportArgs),
@@ -72,27 +71,6 @@ Examples:
 /// True for one account and for a file of them: see the library's `opening`.
 const REPEAT_OPENING: &str = "run the same command again on the same input: an account that exists \
                               with the same opening content is left as it is";
-
-/// A new account.
-#[derive(Args, Clone, Debug)]
-pub struct CreateArgs {
-    /// Its name
-    pub id: String,
-    /// What it starts with
-    #[arg(long, default_value = "0", allow_hyphen_values = true)]
-    pub balance: String,
-    /// The lowest allowed balance, or `none`
-    #[arg(long, default_value = "0", allow_hyphen_values = true)]
-    pub floor: String,
-    /// The currency that a transaction must have
-    #[arg(long)]
-    pub currency: Option<String>,
-    /// Whether it takes postings
-    #[arg(long, value_enum, ignore_case = true, default_value = "open")]
-    pub status: StatusArg,
-    #[command(flatten)]
-    pub why: WhyArgs,
-}
 
 /// An account's status on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -171,7 +149,7 @@ pub async fn run(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     match command {
-        Command::Create(args) => create(context, args, out).await,
+        Command::Create(args) => create::create(context, args, out).await,
         Command::Import(args) => {
             let imported = import(context, args).await?;
             writeln!(out, "{imported}").map_err(Error::output)?;
@@ -186,45 +164,6 @@ pub async fn run(
         Command::Unfreeze(ids) => status::run(context, Change::Unfreeze, ids, out).await,
         Command::Close(ids) => status::run(context, Change::Close, ids, out).await,
     }
-}
-
-/// Creates one account; one with the same opening content is left as it is.
-///
-/// # Errors
-/// When an argument is wrong, the account exists with other content, or the server is away.
-pub async fn create(
-    context: &Context,
-    args: &CreateArgs,
-    out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    let header = ACCOUNTS.columns.iter().map(|name| Column::Field((*name).to_owned()));
-    let header: Vec<Column> = header.collect();
-    let status = Status::from(args.status).as_str().to_owned();
-    let currency = args.currency.clone().unwrap_or_default();
-    let cells = vec![args.id.clone(), args.balance.clone(), args.floor.clone(), currency, status];
-    context.advice.set(REPEAT_OPENING);
-    context.client.ensure_schema().await?;
-    let notation = context.client.store().notation();
-    let account = Record::from_cells(&header, cells)
-        .and_then(|record| parse_account(record, &notation))
-        .map_err(|flaw| Error::BadInput(flaw.to_string()))?;
-    let acting = Acting::one("account.open", (SubjectKind::Account, &args.id), &args.why);
-    let accounts = [account];
-    let work = async { context.client.create_accounts(&accounts).await?.remove(0) };
-    match context.act(acting, work, opened).await? {
-        Opened::Created => writeln!(out, "{}: created", args.id),
-        Opened::Unchanged => writeln!(out, "{}: exists, unchanged", args.id),
-    }
-    .map_err(Error::output)?;
-    Ok(Exit::Ok)
-}
-
-/// What is noted of it.
-fn opened(opened: &Opened) -> ActEnd {
-    ActEnd::ok(match opened {
-        Opened::Created => "it is open",
-        Opened::Unchanged => "it was there before, with the same opening content",
-    })
 }
 
 async fn show(

@@ -66,14 +66,14 @@ async fn wait_for(context: &Context, id: &str, wait: &WaitArgs) -> Result<Option
 }
 
 /// Says that the broker was not told of what is done.
-fn note_unpublished(context: &Context, unpublished: Option<&client::Error>) {
+pub(crate) fn note_unpublished(context: &Context, unpublished: Option<&client::Error>) {
     if let Some(error) = unpublished {
         context.console.note(format!("{error}; it counts all the same, and a sweeper finds it"));
     }
 }
 
 /// Waits for one transaction and says how it ended.
-async fn report_end(
+pub(crate) async fn report_end(
     context: &Context,
     id: &str,
     wait: &WaitArgs,

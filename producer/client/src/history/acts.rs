@@ -26,7 +26,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 pub struct ActFilter {
     /// Only those that name this account, transaction or letter.
     pub subject: Option<(SubjectKind, String)>,
-    /// Only those of whoever has this name.
+    /// Only those of whoever has this name: of a token, or of a person beside it.
     pub who: Option<String>,
     /// Only those of this name, like `transaction.cancel`.
     pub what: Option<String>,
@@ -38,7 +38,8 @@ pub struct ActFilter {
 
 impl ActFilter {
     fn takes(&self, act: &SeenAct) -> bool {
-        self.who.as_ref().is_none_or(|who| *who == act.who.name)
+        let is_of = |who: &String| *who == act.who.name || Some(who) == act.who.person.as_ref();
+        self.who.as_ref().is_none_or(is_of)
             && self.what.as_ref().is_none_or(|what| *what == act.what)
     }
 
@@ -157,8 +158,8 @@ pub fn act_json(act: &SeenAct) -> Value {
         "what": what,
         "on": { "kind": on.kind.as_str(), "ids": on.ids, "count": on.count },
         "who": {
-            "name": who.name, "via": who.via.as_str(), "from": who.from, "claimed": who.claimed,
-            "request": who.request,
+            "name": who.name, "person": who.person, "via": who.via.as_str(), "from": who.from,
+            "claimed": who.claimed, "request": who.request,
         },
         "reason": reason,
         "ended": ended,
@@ -174,6 +175,7 @@ mod tests {
     fn act(id: &str, name: &str) -> SeenAct {
         let who = ActWho {
             name: name.to_owned(),
+            person: None,
             via: ActVia::Api,
             from: None,
             claimed: false,
@@ -203,6 +205,17 @@ mod tests {
         let mut next = Filling { limit: 2, items: Vec::new(), last: page.last };
         assert!(!next.fill(&filter, piece().split_off(3)));
         assert_eq!(ids(&next), ["6"]);
+    }
+
+    #[test]
+    fn a_name_is_that_of_a_token_or_of_a_person_beside_it() {
+        let mut by_person = act("1", "office");
+        by_person.who.person = Some("ada".to_owned());
+        let takes = |who: &str| {
+            let filter = ActFilter { who: Some(who.to_owned()), ..ActFilter::default() };
+            filter.takes(&by_person)
+        };
+        assert!(takes("ada") && takes("office") && !takes("bob"));
     }
 
     #[test]

@@ -134,6 +134,7 @@ async fn a_mongodb_user_with_few_rights_works_on_what_others_have_set_up() {
                 ("tandem.events", &["find", "insert", "update", "remove"]),
                 ("tandem.progress", &write),
                 ("tandem.settings", &["find"]),
+                ("tandem.settlement", &["find"]),
                 ("", &["listCollections", "listIndexes"]),
             ],
         ),
@@ -197,6 +198,7 @@ async fn a_mongodb_user_who_lacks_a_right_of_a_worker_ends_the_start_and_harms_n
         ("tandem.parked", &write),
         ("tandem.events", &["find", "update", "insert", "remove"]),
         ("tandem.progress", &write),
+        ("tandem.settlement", &["find"]),
     ];
     let commands = [
         user("root", "root"),

@@ -101,7 +101,10 @@ impl Guarded {
             forbidden.push(doc! { "insert": "tandem.acts", "documents": [{ "_id": "x" }] });
         }
         let (update, insert) = match role {
-            "tandem-worker" => (vec!["tandem.settings"], vec!["accounts", "transactions"]),
+            "tandem-worker" => (
+                vec!["tandem.settings", "tandem.settlement"],
+                vec!["accounts", "transactions", "tandem.settlement"],
+            ),
             "tandem-producer" => {
                 let update = vec![
                     "accounts",
@@ -109,8 +112,9 @@ impl Guarded {
                     "tandem.journal",
                     "tandem.parked",
                     "tandem.settings",
+                    "tandem.settlement",
                 ];
-                (update, vec!["accounts", "tandem.journal", "tandem.order"])
+                (update, vec!["accounts", "tandem.journal", "tandem.order", "tandem.settlement"])
             }
             "tandem-auditor" => (
                 vec![
@@ -121,14 +125,20 @@ impl Guarded {
                     "tandem.events",
                     "tandem.workers",
                     "tandem.settings",
+                    "tandem.settlement",
                 ],
-                vec!["transactions", "tandem.journal", "tandem.order"],
+                vec!["transactions", "tandem.journal", "tandem.order", "tandem.settlement"],
             ),
             _ => {
-                let workers_own =
-                    ["tandem.journal", "tandem.order", "tandem.events", "tandem.workers"];
-                // It may write the settings, to pause settlement, and insert none.
-                (workers_own.to_vec(), [&workers_own[..], &["tandem.settings"]].concat())
+                // It pauses settlement, and can't change another setting by that.
+                let others = vec![
+                    "tandem.journal",
+                    "tandem.order",
+                    "tandem.events",
+                    "tandem.workers",
+                    "tandem.settings",
+                ];
+                (others.clone(), others)
             }
         };
         let change = || all(doc! { "$set": { "x": 1 } });

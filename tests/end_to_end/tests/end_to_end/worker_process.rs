@@ -1,5 +1,6 @@
 //! A worker as its operator sees it: signals, exit codes, settings, pages.
 
+use harness::certificates::Authority;
 use harness::process::Signal;
 use harness::proxy::Part;
 use harness::wait::{ms, promised, s, wait_until};
@@ -9,6 +10,8 @@ use ledger::transaction::State;
 use queue::WORK;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+
+use super::api::tls;
 
 #[tokio::test]
 async fn a_terminated_worker_finishes_what_it_began_and_leaves_nothing_in_flight() {
@@ -50,6 +53,36 @@ async fn connections_to_a_worker_s_pages_are_few_and_short() {
     })
     .await;
     drop(held);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_pages_of_a_worker_speak_tls_and_a_new_certificate_counts_while_it_runs() {
+    let world = World::new().await;
+    let authority = Authority::new(&world.directory(), "authority");
+    let identity = tls::issue(&authority, "worker");
+    let plan = tls::flags(&identity)
+        .chunks(2)
+        .fold(world.worker("one"), |plan, pair| plan.flag(pair[0], pair[1]));
+    let worker = plan.launch();
+    let connect = async || tls::connect(worker.address(), &authority).await;
+    wait_until("it is ready, by TLS", s(60), async || match connect().await {
+        Ok(mut stream) => tls::ask(&mut stream).await == "200",
+        Err(_) => false,
+    })
+    .await;
+    assert!(worker.get("/healthz").await.is_none(), "nothing is told without TLS");
+    let first = tls::shown(&connect().await.expect("it is trusted"));
+    let _ = tls::issue(&authority, "worker");
+    wait_until("new connections get the new certificate", s(60), async || {
+        tls::shown(&connect().await.expect("it is trusted")) != first
+    })
+    .await;
+    let without_key = world.worker("alone").flag("--tls-cert", identity.certificate.display());
+    let mut alone = without_key.launch();
+    assert_eq!(alone.exit(s(30)).await.code(), Some(2));
+    assert!(alone.log().contains("--tls-key"), "{}", alone.log());
+    drop(worker);
     world.finish().await;
 }
 

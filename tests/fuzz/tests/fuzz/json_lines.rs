@@ -112,13 +112,23 @@ pub fn floor() -> impl Strategy<Value = Json> {
 
 /// An account as an object.
 pub fn account() -> impl Strategy<Value = Json> {
+    account_paid_by(Just(None))
+}
+
+/// The same of a request, in which another account may pay.
+pub fn opening() -> impl Strategy<Value = Json> {
+    account_paid_by(proptest::option::of(names()))
+}
+
+fn account_paid_by(from: impl Strategy<Value = Option<String>>) -> impl Strategy<Value = Json> {
     let floor =
         prop_oneof![Just(None), Just(Some(text("none"))), Just(Some(piece(-3_000_000_000_i64))),];
     let status = proptest::option::of(select(vec!["open", "frozen", "closed"]));
-    (names(), any::<i32>(), floor, status).prop_map(|(name, balance, floor, status)| {
+    (names(), any::<i32>(), floor, status, from).prop_map(|(name, balance, floor, status, from)| {
         let mut fields = vec![("account", text(&name)), ("balance", piece(balance))];
         fields.extend(floor.map(|floor| ("floor", floor)));
         fields.extend(status.map(|status| ("status", text(status))));
+        fields.extend(from.map(|from| ("from", text(&from))));
         Json::object(fields)
     })
 }

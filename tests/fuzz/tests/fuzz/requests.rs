@@ -20,7 +20,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::json_lines::{account, capture, floor, hold, transfer};
+use super::json_lines::{capture, floor, hold, opening, transfer};
 
 /// A value of JSON takes at least two bytes, and some hundred as metadata.
 const MEMORY: Memory = Memory { base: 64 << 10, per_byte: 192 };
@@ -42,7 +42,7 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
         1 => crowds().prop_map(|body| ("submitBatch", body)),
         40 => spoiled(transfer().boxed()).prop_map(|body| ("submit", body)),
         20 => spoiled(many.boxed()).prop_map(|body| ("submitBatch", body)),
-        20 => spoiled(account().boxed()).prop_map(|body| ("createAccount", body)),
+        20 => spoiled(opening().boxed()).prop_map(|body| ("createAccount", body)),
         20 => spoiled(capture().boxed()).prop_map(|body| ("confirm", body)),
         20 => (batch, spoiled(holds.boxed())),
         20 => spoiled(floor().boxed()).prop_map(|body| ("setFloor", body)),
@@ -174,7 +174,10 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         "submit" | "submitBatch" => submitted(operation, input, &received),
         "createAccount" => {
             match within(MEMORY, input, || accounts::account(&received, &notation(input)))? {
-                Ok(account) => judge::account(&account).map(|()| Verdict::ACCEPTED),
+                Ok((account, from)) => {
+                    from.as_deref().map_or(Ok(()), judge::name)?;
+                    judge::account(&account).map(|()| Verdict::ACCEPTED)
+                }
                 Err(problem) => refused(&problem),
             }
         }

@@ -15,12 +15,13 @@ mod limits;
 mod listener;
 mod overview;
 mod pausing;
+mod person;
 mod rates;
 mod reading;
 mod readme;
 mod schemathesis;
 mod submitting;
-mod tls;
+pub(crate) mod tls;
 mod tokens;
 
 use serde_json::{Value, json};

@@ -20,19 +20,19 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// A certificate for this machine, whose key only its owner can read.
-fn issue(authority: &Authority, name: &str) -> Identity {
+pub(crate) fn issue(authority: &Authority, name: &str) -> Identity {
     let identity = authority.issue(name, &["localhost"], Validity::Now);
     set_permissions(&identity.key, Permissions::from_mode(0o600)).expect("the file is ours");
     identity
 }
 
-fn flags(identity: &Identity) -> [&str; 4] {
+pub(crate) fn flags(identity: &Identity) -> [&str; 4] {
     let (certificate, key) = (identity.certificate.to_str(), identity.key.to_str());
     ["--tls-cert", certificate.expect("UTF-8"), "--tls-key", key.expect("UTF-8")]
 }
 
 /// A connection by TLS of a client that trusts this authority.
-async fn connect(
+pub(crate) async fn connect(
     address: SocketAddr,
     authority: &Authority,
 ) -> std::io::Result<TlsStream<TcpStream>> {
@@ -50,7 +50,7 @@ async fn connect(
 }
 
 /// Asks on a connection that is kept; the status.
-async fn ask(stream: &mut TlsStream<TcpStream>) -> String {
+pub(crate) async fn ask(stream: &mut TlsStream<TcpStream>) -> String {
     let ask = "HEAD /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(ask.as_bytes()).await.expect("it reads");
     let mut said = Vec::new();
@@ -61,7 +61,7 @@ async fn ask(stream: &mut TlsStream<TcpStream>) -> String {
 }
 
 /// The certificate that the server has shown.
-fn shown(stream: &TlsStream<TcpStream>) -> Vec<u8> {
+pub(crate) fn shown(stream: &TlsStream<TcpStream>) -> Vec<u8> {
     let chain = stream.get_ref().1.peer_certificates().expect("the server has one");
     chain[0].to_vec()
 }

@@ -124,6 +124,55 @@ async fn who_creates_accounts_makes_no_money_without_operate() {
 }
 
 #[tokio::test]
+async fn an_opening_balance_is_paid_once_by_another_account_and_never_below_its_floor() {
+    let (world, file) = world(&[("capital", 100), ("shop/cash", 5)]).await;
+    let clerk = world.token(&file, "clerk", "accounts").await;
+    let payer = world.token(&file, "payer", "accounts,submit").await;
+    let bound = ["--accounts", "shop/"];
+    let bound = world.token_with(&file, "bound", "accounts,submit", &bound).await;
+    let worker = world.worker("one").start().await;
+    let mut api = serve(&world, &file, &[]).await;
+    let account = |id: &str, balance: i64, from: &str| json!({ "account": id, "balance": balance, "from": from });
+    let open = "/v1/accounts?wait=30";
+    for (token, asked, refused) in [
+        (&clerk, account("a", 60, "capital"), 403),
+        (&bound, account("shop/a", 5, "capital"), 403),
+        (&payer, account("a", 0, "capital"), 422),
+        (&payer, account("a", 60, "a"), 422),
+        (&payer, json!({ "account": "a", "balance": 60, "from": "capital", "floor": 1 }), 422),
+    ] {
+        api.use_token(token);
+        api.post(open, &asked).await.expect(refused);
+    }
+    api.use_token(&payer);
+    let made = api.post(open, &account("a", 60, "capital")).await.expect(201).json();
+    assert_eq!(made["openingTransfer"], json!({ "id": "open:a", "state": "done" }), "{made}");
+    assert_eq!((&made["balance"], &made["openingBalance"]), (&json!("60"), &json!("0")), "{made}");
+    let again = api.post(open, &account("a", 60, "capital")).await.expect(200);
+    assert_eq!(again.header("Idempotent-Replayed"), Some("true"));
+    let other = api.post(open, &account("a", 61, "capital")).await.expect(409).json();
+    assert!(other["detail"].as_str().is_some_and(|it| it.starts_with("open:a: ")), "{other}");
+    // More than the counter-account has: the account is there, and says why it has nothing.
+    let poor = api.post(open, &account("b", 60, "capital")).await.expect(201).json();
+    let transfer = &poor["openingTransfer"];
+    assert_eq!((&transfer["state"], &poor["balance"]), (&json!("canceled"), &json!("0")));
+    assert_eq!(transfer["reason"]["code"], "insufficient_funds", "{poor}");
+    let typed = ["accounts", "create", "c", "--balance", "30", "--from", "capital", "--wait"];
+    let told = world.producer(&typed).await.expect_success().stdout;
+    assert_eq!(told, "c: created\nopen:c: done\n");
+    let told = world.producer(&typed).await.expect_success().stdout;
+    assert_eq!(told, "c: exists, unchanged\nopen:c: done\n");
+    api.use_token(&bound);
+    api.post(open, &account("shop/a", 5, "shop/cash")).await.expect(201);
+    for (id, balance) in [("capital", 10), ("a", 60), ("b", 0), ("c", 30), ("shop/a", 5)] {
+        assert_eq!(world.balance(id).await, balance.into(), "{id}");
+    }
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn who_may_only_submit_sees_and_cancels_what_it_has_submitted_and_nothing_else() {
     let (world, file) = world(&[("a", 100), ("b", 0)]).await;
     let shop = world.token(&file, "shop", "submit").await;

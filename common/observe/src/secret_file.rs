@@ -10,6 +10,9 @@ use std::path::Path;
 const OTHERS: u32 = 0o007;
 
 /// What a file of secrets says. `what` names the secrets, for the sentence that refuses it.
+///
+/// # Errors
+/// When it can't be read, or everybody on the machine can read it.
 pub fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
     let failed = |error| format!("{}: {error}", path.display());
     let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();

@@ -1,4 +1,4 @@
-//! TLS: the certificate of the server, and another one while it runs.
+//! TLS of a server: its certificate, and another one while it runs.
 //!
 //! Owns the two files and what was read of them last. Promises that a connection that was accepted
 //! keeps what it began with, and that files that make no sense leave the certificate as it is: that
@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use super::secret_file;
 
 /// How often to look whether the files have changed.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Where the certificate is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate and those that it rests on, as PEM, that of the server first.
     pub certificate: PathBuf,
@@ -44,6 +44,9 @@ pub struct Tls {
 
 impl Tls {
     /// Reads the files.
+    ///
+    /// # Errors
+    /// Names the file that can't be read, is none of the kind, or does not fit the other one.
     pub fn load(files: TlsFiles) -> Result<Tls, String> {
         let seen = files.stamps();
         let config = RwLock::new(files.read()?);
@@ -51,11 +54,12 @@ impl Tls {
     }
 
     /// What a new connection begins with.
+    #[must_use]
     pub fn acceptor(&self) -> TlsAcceptor {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone().into()
     }
 
-    /// Reads the files again.
+    /// Reads the files again; what makes no sense is told in the log, and changes nothing.
     pub fn reload(&self) {
         match self.files.read() {
             Ok(config) => {
@@ -67,7 +71,7 @@ impl Tls {
     }
 }
 
-/// Reads the files again when they have changed, until `stop`.
+/// Reads the files again within seconds after they have changed, until `stop`.
 pub async fn watch(tls: Arc<Tls>, stop: CancellationToken) {
     let mut seen = tls.seen;
     let mut looks = tokio::time::interval(LOOK_EVERY);
