@@ -1,23 +1,15 @@
 //! Our own documents as pages.
 //!
-//! Owns as much of Markdown as `deploy/operating.md` uses: headings, paragraphs, lists, tables,
-//! blocks of commands, and in them code, links, strong and emphasized words. Promises that all text
-//! is escaped, and that a heading has the anchor by which other documents name it. What it does not
-//! know stays text. A link to another file is its name, because only this page is served. Pure.
+//! Owns what a page adds to the Markdown that `pulldown-cmark` reads: the anchors of headings, where
+//! links lead, and the regions of tables. Promises that all text is escaped, also what looks like
+//! HTML; that no element has a style, which the console's policy forbids; and that a heading has the
+//! anchor by which other documents name it. A link to another file is its name, because only this
+//! page is served. Pure.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, Render, html};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::html::{link_to_section, wide};
-
-/// A part of a document.
-#[derive(Debug, PartialEq, Eq)]
-enum Block {
-    Heading { level: usize, text: String },
-    Paragraph(String),
-    List { is_ordered: bool, items: Vec<String> },
-    Table { heads: Vec<String>, rows: Vec<Vec<String>> },
-    Commands(String),
-}
 
 /// The anchor of a heading, as links name it.
 pub fn anchor(heading: &str) -> String {
@@ -27,224 +19,201 @@ pub fn anchor(heading: &str) -> String {
 
 /// A document without its title, which the frame of a page has.
 pub fn page(text: &str) -> Markup {
-    let (mut about, mut tables, mut shown) = (String::new(), 0, String::new());
-    for block in blocks(text) {
-        let part = match block {
-            Block::Heading { level: 1, text: _ } => html! {},
-            Block::Heading { level, text } => {
-                let heading = heading(level, &text);
-                about = text;
-                heading
-            }
-            Block::Paragraph(text) => html! { p { (inline(&text)) } },
-            Block::List { is_ordered: true, items } => html! { ol { (listed(&items)) } },
-            Block::List { is_ordered: false, items } => html! { ul { (listed(&items)) } },
-            Block::Table { heads, rows } => {
-                tables += 1;
-                wide(&format!("{about}, table {tables}"), &table(&heads, &rows))
-            }
-            Block::Commands(text) => html! { pre { code { (text) } } },
-        };
-        shown += &part.into_string();
+    let mut page = Page::default();
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        page.take(event);
     }
-    PreEscaped(shown)
+    PreEscaped(page.shown)
 }
 
-fn heading(level: usize, text: &str) -> Markup {
-    let id = anchor(text);
-    html! {
-        @if level == 2 { h2 id=(id) { (inline(text)) } } @else { h3 id=(id) { (inline(text)) } }
+/// What is shown so far.
+#[derive(Default)]
+struct Page {
+    shown: String,
+    /// The words of the last heading, without what marks them.
+    about: String,
+    is_heading: bool,
+    tables: usize,
+    is_head: bool,
+    /// Where the links, headings, tables and cells that are open begin, and where the links lead.
+    begun: Vec<(usize, String)>,
+}
+
+impl Page {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.open(&tag),
+            Event::End(tag) => self.close(tag),
+            Event::Code(code) => {
+                self.name(&code);
+                self.add(&html! { code { (*code) } });
+            }
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                self.name(&text);
+                self.add(&*text);
+            }
+            Event::SoftBreak | Event::HardBreak => self.shown.push('\n'),
+            Event::Rule => self.shown.push_str("<hr>"),
+            // No other option of the parser is on.
+            Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::FootnoteReference(_)
+            | Event::TaskListMarker(_) => {}
+        }
     }
-}
 
-fn listed(items: &[String]) -> Markup {
-    html! { @for item in items { li { (inline(item)) } } }
-}
+    fn add(&mut self, part: &(impl Render + ?Sized)) {
+        part.render_to(&mut self.shown);
+    }
 
-fn table(heads: &[String], rows: &[Vec<String>]) -> Markup {
-    html! {
-        table {
-            thead { tr {
-                @for head in heads {
-                    @if head.is_empty() { td {} } @else { th scope="col" { (inline(head)) } }
+    /// Takes in words of a heading.
+    fn name(&mut self, words: &str) {
+        if self.is_heading {
+            self.about.push_str(words);
+        }
+    }
+
+    fn begin(&mut self, to: &str) {
+        self.begun.push((self.shown.len(), to.to_owned()));
+    }
+
+    /// What was added since it has begun, and where it leads.
+    fn end(&mut self) -> (Markup, String) {
+        let (at, to) = self.begun.pop().expect("the parser ends what it has begun");
+        (PreEscaped(self.shown.split_off(at)), to)
+    }
+
+    fn open(&mut self, tag: &Tag<'_>) {
+        match tag {
+            Tag::Heading { .. } => {
+                self.about.clear();
+                self.is_heading = true;
+                self.begin("");
+            }
+            Tag::Table(_) | Tag::TableCell => self.begin(""),
+            Tag::Link { dest_url, .. } => self.begin(dest_url),
+            Tag::TableHead => {
+                self.is_head = true;
+                self.shown.push_str("<thead><tr>");
+            }
+            tag => {
+                for element in elements(&tag.to_end()) {
+                    self.shown.push_str(&format!("<{element}>"));
                 }
-            } }
-            tbody { @for row in rows { tr { @for cell in row { td { (inline(cell)) } } } } }
-        }
-    }
-}
-
-/// The parts of a text, in their order.
-fn blocks(text: &str) -> Vec<Block> {
-    let (mut blocks, mut lines) = (Vec::new(), text.lines().peekable());
-    while let Some(line) = lines.next() {
-        let marks = line.bytes().take_while(|byte| *byte == b'#').count();
-        if line.starts_with("```") {
-            let commands = lines.by_ref().take_while(|line| !line.starts_with("```"));
-            blocks.push(Block::Commands(commands.collect::<Vec<_>>().join("\n")));
-        } else if marks > 0 {
-            let text = line[marks..].trim().to_owned();
-            blocks.push(Block::Heading { level: marks, text });
-        } else if line.starts_with('|') {
-            let mut rows = Vec::new();
-            while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
-                rows.push(cells(row));
             }
-            // The line below the heads only rules them off.
-            rows.drain(..rows.len().min(1));
-            blocks.push(Block::Table { heads: cells(line), rows });
-        } else if let Some((is_ordered, item)) = item_of(line) {
-            add_item(&mut blocks, is_ordered, item);
-        } else if !line.trim().is_empty() {
-            add_line(&mut blocks, line);
-        } else if lines.peek().is_some_and(|next| item_of(next).is_none()) {
-            // It ends the paragraph or list before it.
-            blocks.push(Block::Paragraph(String::new()));
         }
     }
-    blocks.retain(|block| *block != Block::Paragraph(String::new()));
-    blocks
-}
 
-/// The text of an item of a list, and whether its list is numbered.
-fn item_of(line: &str) -> Option<(bool, &str)> {
-    if let Some(item) = line.strip_prefix("* ") {
-        return Some((false, item));
-    }
-    let (number, item) = line.split_once(". ")?;
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then_some((true, item))
-}
-
-fn add_item(blocks: &mut Vec<Block>, is_ordered: bool, item: &str) {
-    if let Some(Block::List { is_ordered: same, items }) = blocks.last_mut()
-        && *same == is_ordered
-    {
-        items.push(item.to_owned());
-    } else {
-        blocks.push(Block::List { is_ordered, items: vec![item.to_owned()] });
-    }
-}
-
-/// Adds a line to what it goes on with.
-fn add_line(blocks: &mut Vec<Block>, line: &str) {
-    let line = line.trim();
-    let before = match blocks.last_mut() {
-        Some(Block::Paragraph(text)) => Some(text),
-        Some(Block::List { items, .. }) => items.last_mut(),
-        Some(Block::Heading { .. } | Block::Table { .. } | Block::Commands(_)) | None => None,
-    };
-    match before {
-        Some(text) if text.is_empty() => line.clone_into(text),
-        Some(text) => *text = format!("{text} {line}"),
-        None => blocks.push(Block::Paragraph(line.to_owned())),
-    }
-}
-
-fn cells(row: &str) -> Vec<String> {
-    let inner = row.trim().trim_start_matches('|').trim_end_matches('|');
-    inner.split('|').map(|cell| cell.trim().to_owned()).collect()
-}
-
-/// The words of a line, with what is marked in them.
-fn inline(text: &str) -> Markup {
-    let Some(at) = text.find(['`', '[', '*']) else { return html! { (text) } };
-    let (before, marked) = text.split_at(at);
-    let found = code(marked).or_else(|| link(marked)).or_else(|| strong(marked));
-    let (shown, rest) = found.unwrap_or_else(|| {
-        let (sign, rest) = marked.split_at(1);
-        (html! { (sign) }, rest)
-    });
-    PreEscaped(html! { (before) (shown) }.into_string() + &inline(rest).into_string())
-}
-
-/// What is marked at the beginning, and the rest.
-type Marked<'a> = Option<(Markup, &'a str)>;
-
-fn code(text: &str) -> Marked<'_> {
-    let (code, rest) = text.strip_prefix('`')?.split_once('`')?;
-    Some((html! { code { (code) } }, rest))
-}
-
-fn link(text: &str) -> Marked<'_> {
-    let (name, rest) = text.strip_prefix('[')?.split_once("](")?;
-    let (target, rest) = rest.split_once(')')?;
-    let shown = match target.strip_prefix('#') {
-        Some(section) => link_to_section(section, &inline(name)),
-        None if target.starts_with("https://") => html! { a href=(target) { (inline(name)) } },
-        None => html! { (inline(name)) " (" code { (target) } ")" },
-    };
-    Some((shown, rest))
-}
-
-fn strong(text: &str) -> Marked<'_> {
-    if let Some((marked, rest)) = text.strip_prefix("**").and_then(|rest| until(rest, "**")) {
-        return Some((html! { strong { (inline(marked)) } }, rest));
-    }
-    let (marked, rest) = text.strip_prefix('*').and_then(|rest| until(rest, "*"))?;
-    Some((html! { em { (inline(marked)) } }, rest))
-}
-
-/// What stands before the next such mark that is not in code, and what after it.
-fn until<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
-    let mut is_code = false;
-    for (at, c) in text.char_indices() {
-        is_code ^= c == '`';
-        if !is_code && text[at..].starts_with(mark) {
-            return Some((&text[..at], &text[at + mark.len()..]));
+    fn close(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(level) => {
+                self.is_heading = false;
+                let heading = self.end().0;
+                self.add(&shown_heading(level, &anchor(&self.about), &heading));
+            }
+            TagEnd::Table => {
+                self.tables += 1;
+                let rows = self.end().0;
+                let table = html! { table { (rows) } };
+                let about = format!("{}, table {}", self.about, self.tables);
+                self.add(&wide(&about, &table));
+            }
+            TagEnd::TableHead => {
+                self.is_head = false;
+                self.shown.push_str("</tr></thead>");
+            }
+            TagEnd::TableCell => {
+                let cell = self.end().0;
+                let is_named = self.is_head && !cell.0.is_empty();
+                self.add(
+                    &html! { @if is_named { th scope="col" { (cell) } } @else { td { (cell) } } },
+                );
+            }
+            TagEnd::Link => {
+                let (words, to) = self.end();
+                self.add(&shown_link(&words, &to));
+            }
+            tag => {
+                for element in elements(&tag).iter().rev() {
+                    self.shown.push_str(&format!("</{element}>"));
+                }
+            }
         }
     }
-    None
+}
+
+/// The elements in which something stands, the outer one first.
+fn elements(tag: &TagEnd) -> &'static [&'static str] {
+    match tag {
+        TagEnd::Paragraph => &["p"],
+        TagEnd::List(true) => &["ol"],
+        TagEnd::List(false) => &["ul"],
+        TagEnd::Item => &["li"],
+        TagEnd::CodeBlock => &["pre", "code"],
+        TagEnd::TableRow => &["tr"],
+        TagEnd::Strong => &["strong"],
+        TagEnd::Emphasis => &["em"],
+        TagEnd::BlockQuote(_) => &["blockquote"],
+        // Only its words.
+        _ => &[],
+    }
+}
+
+fn shown_heading(level: HeadingLevel, id: &str, words: &Markup) -> Markup {
+    html! {
+        @match level {
+            HeadingLevel::H1 => {}
+            HeadingLevel::H2 => h2 id=(id) { (words) }
+            _ => h3 id=(id) { (words) }
+        }
+    }
+}
+
+fn shown_link(words: &Markup, to: &str) -> Markup {
+    match to.strip_prefix('#') {
+        Some(section) => link_to_section(section, words),
+        None if to.starts_with("https://") => html! { a href=(to) { (words) } },
+        None => html! { (words) " (" code { (to) } ")" },
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_marked_is_shown_as_such_and_all_else_stays_text() {
-        let shown = |text: &str| inline(text).into_string();
-        assert_eq!(shown("a <b> & `c*<d>*`"), "a &lt;b&gt; &amp; <code>c*&lt;d&gt;*</code>");
-        assert_eq!(
-            shown("**Who `a*b`** is *it*"),
-            "<strong>Who <code>a*b</code></strong> is <em>it</em>"
-        );
-        assert_eq!(shown("3 * 4 [x] `y"), "3 * 4 [x] `y");
-        let here = shown("see [who did what](#who-did-what).");
-        assert_eq!(here, "see <a href=\"/console/handbook#who-did-what\">who did what</a>.");
-        assert_eq!(shown("[usage](usage.md#x)"), "usage (<code>usage.md#x</code>)");
-        assert_eq!(shown("[x](javascript:alert)"), "x (<code>javascript:alert</code>)");
+    fn shown(text: &str) -> String {
+        page(text).into_string()
     }
 
     #[test]
-    fn blocks_end_where_a_reader_sees_them_end() {
-        let text = "# T\n\n## A b\n\none\ntwo\n\nthree\n\n* i\n  j\n* k\n\nafter\n\n1. x\n2. y\n\n\
-                    ```sh\n# no heading\n\n* none\n```\n\n| a | |\n| --- | --: |\n| 1 | `2` |\n\nend\n";
-        let list = |is_ordered, items: &[&str]| Block::List {
-            is_ordered,
-            items: items.iter().map(|item| (*item).to_owned()).collect(),
-        };
-        let paragraph = |text: &str| Block::Paragraph(text.to_owned());
-        let heading = |level, text: &str| Block::Heading { level, text: text.to_owned() };
-        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+    fn what_is_marked_is_shown_as_such_and_all_else_stays_text() {
+        assert_eq!(shown("a & `c*<d>*`"), "<p>a &amp; <code>c*&lt;d&gt;*</code></p>");
+        assert_eq!(shown("a <b>b</b>"), "<p>a &lt;b&gt;b&lt;/b&gt;</p>");
+        assert_eq!(shown("<script>x</script>"), "&lt;script&gt;x&lt;/script&gt;");
         assert_eq!(
-            blocks(text),
-            [
-                heading(1, "T"),
-                heading(2, "A b"),
-                paragraph("one two"),
-                paragraph("three"),
-                list(false, &["i j", "k"]),
-                paragraph("after"),
-                list(true, &["x", "y"]),
-                Block::Commands("# no heading\n\n* none".to_owned()),
-                Block::Table { heads: row(["a", ""]), rows: vec![row(["1", "`2`"])] },
-                paragraph("end"),
-            ]
+            shown("**Who `a*b`** is *it*"),
+            "<p><strong>Who <code>a*b</code></strong> is <em>it</em></p>"
         );
+        let here = shown("[who did what](#who-did-what)");
+        assert_eq!(here, "<p><a href=\"/console/handbook#who-did-what\">who did what</a></p>");
+        assert_eq!(shown("[usage](usage.md#x)"), "<p>usage (<code>usage.md#x</code>)</p>");
+        assert_eq!(shown("[x](javascript:a)"), "<p>x (<code>javascript:a</code>)</p>");
+    }
+
+    #[test]
+    fn headings_have_anchors_and_tables_are_regions_with_names_of_their_own() {
         assert_eq!(
-            anchor("A committed transaction can't be finished"),
-            "a-committed-transaction-cant-be-finished"
+            shown("# T\n\n## A `b` can't\n\n### c"),
+            "<h2 id=\"a-b-cant\">A <code>b</code> can't</h2><h3 id=\"c\">c</h3>"
         );
+        let table = shown("## A\n\n| a | |\n| --- | --: |\n| 1 | `2` |\n");
+        let rows = "<thead><tr><th scope=\"col\">a</th><td></td></tr></thead>\
+                    <tr><td>1</td><td><code>2</code></td></tr>";
+        assert!(
+            table.contains(&format!("aria-label=\"A, table 1\"><table>{rows}</table>")),
+            "{table}"
+        );
+        let list = shown("* i\n  j\n* k\n\n```sh\n# none\n```\n");
+        assert_eq!(list, "<ul><li>i\nj</li><li>k</li></ul><pre><code># none\n</code></pre>");
     }
 }
