@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
-use super::received::Received;
+use super::received::{Received, Wait};
 use super::submissions::{REPLAYED, applied, refusal, standing};
 use super::view::{Account, Money, OpeningTransfer, Stands};
 
@@ -99,10 +99,11 @@ impl From<Entry> for Booked {
 
 /// `POST /v1/accounts`
 pub async fn create(call: Call) -> Result<Answer, Problem> {
+    let wait = call.wait()?;
     let (account, from) = account(&call, &call.api.client.store().notation())?;
     call.access.require_creates(&account, from.as_deref())?;
     if let Some(from) = from {
-        return create_from(&call, account, &from).await;
+        return create_from(&call, account, &from, wait).await;
     }
     let id = account.id.clone();
     let address = format!("/v1/accounts/{}", uri::segment(&id));
@@ -130,8 +131,12 @@ pub fn account(
 
 /// Opens an account whose opening balance another one pays. Once the account is open, the answer
 /// says what became of the transfer, also where that is refused.
-async fn create_from(call: &Call, account: Stored, from: &str) -> Result<Answer, Problem> {
-    let wait = call.wait()?;
+async fn create_from(
+    call: &Call,
+    account: Stored,
+    from: &str,
+    wait: Option<Wait>,
+) -> Result<Answer, Problem> {
     call.api.take(1)?;
     let address = format!("/v1/accounts/{}", uri::segment(&account.id));
     let origin = Origin::of(call.access.submitter());
