@@ -110,14 +110,21 @@ pub async fn create(call: Call) -> Result<Answer, Problem> {
     let opened = call.api.client.create_accounts(&[account]).await?.remove(0);
     let opened = opened.map_err(|error| Problem::from(error).existing(address.clone()))?;
     let account = find(&call, &id).await.map_err(Error::after_a_write)?;
-    let answer = match opened {
-        Opened::Created => Answer::json(StatusCode::CREATED, &account),
-        Opened::Unchanged => {
-            Answer::json(StatusCode::OK, &account).with(REPLAYED, HeaderValue::from_static("true"))
-        }
+    Ok(answered(opened, opened == Opened::Unchanged, &address, &account))
+}
+
+/// The answer to who opens an account.
+fn answered(opened: Opened, is_replayed: bool, address: &str, account: &Account) -> Answer {
+    let status = match opened {
+        Opened::Created => StatusCode::CREATED,
+        Opened::Unchanged => StatusCode::OK,
     };
     let address = HeaderValue::try_from(address).expect("it is percent-encoded");
-    Ok(answer.with(header::LOCATION, address))
+    let answer = Answer::json(status, account).with(header::LOCATION, address);
+    match is_replayed {
+        true => answer.with(REPLAYED, HeaderValue::from_static("true")),
+        false => answer,
+    }
 }
 
 /// The account that a body describes, and the one that is to pay its opening balance.
@@ -159,15 +166,8 @@ async fn create_from(
     let ended = ActEnd::ok(paid.told());
     let account = find(call, &account.id).await.map_err(Error::after_a_write)?;
     let account = account.opened_with(paid);
-    let status = match opened {
-        Opened::Created => StatusCode::CREATED,
-        Opened::Unchanged => StatusCode::OK,
-    };
-    let address = HeaderValue::try_from(address).expect("it is percent-encoded");
-    let mut answer = Answer::json(status, &account).with(header::LOCATION, address);
-    if is_known && opened == Opened::Unchanged {
-        answer = answer.with(REPLAYED, HeaderValue::from_static("true"));
-    }
+    let is_replayed = is_known && opened == Opened::Unchanged;
+    let mut answer = answered(opened, is_replayed, &address, &account);
     answer.ended = Some(ended);
     Ok(applied(answer, wait))
 }

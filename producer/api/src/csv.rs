@@ -1,6 +1,6 @@
 //! Transactions as lines of CSV.
 //!
-//! Owns the columns and how a cell is written. Promises that a spreadsheet runs nothing of what
+//! Owns the columns and what stands in their cells; the crate `csv` writes them. Promises that a spreadsheet runs nothing of what
 //! others have written: a text that it would take for a formula begins with an apostrophe, which
 //! spreadsheets take for "this is text". A number stays one.
 
@@ -40,14 +40,21 @@ const BEGINS_A_FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// The first line.
 pub fn heading() -> String {
-    format!("{}\n", COLUMNS.join(","))
+    written(COLUMNS)
 }
 
 /// The line of a transaction, from what is told of it in JSON.
 pub fn line(transaction: &Value) -> String {
     let field = |column: &str| column.split('.').fold(transaction, |of, name| &of[name]);
-    let cells: Vec<String> = COLUMNS.into_iter().map(|column| cell(&text(field(column)))).collect();
-    format!("{}\n", cells.join(","))
+    written(COLUMNS.map(|column| harmless(text(field(column)))))
+}
+
+/// Cells as a line.
+fn written(cells: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
+    let mut line = csv::WriterBuilder::new().buffer_capacity(512).from_writer(Vec::new());
+    line.write_record(cells).expect("memory takes all");
+    let line = line.into_inner().expect("memory takes all");
+    String::from_utf8(line).expect("texts were written")
 }
 
 /// A value as text; nothing where there is none, and else JSON for what is no text.
@@ -59,14 +66,11 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn cell(text: &str) -> String {
-    let harmless = match text.starts_with(BEGINS_A_FORMULA) && !is_number(text) {
+/// The text as a cell that no spreadsheet runs.
+fn harmless(text: String) -> String {
+    match text.starts_with(BEGINS_A_FORMULA) && !is_number(&text) {
         true => format!("'{text}"),
-        false => text.to_owned(),
-    };
-    match harmless.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", harmless.replace('"', "\"\"")),
-        false => harmless,
+        false => text,
     }
 }
 
@@ -103,7 +107,8 @@ mod tests {
             ("two\nlines", "\"two\nlines\""),
             ("", ""),
         ] {
-            assert_eq!(cell(text), written, "{text:?}");
+            let line = super::written(["x".to_owned(), harmless(text.to_owned())]);
+            assert_eq!(line, format!("x,{written}\n"), "{text:?}");
         }
     }
 

@@ -77,7 +77,7 @@ use self::metrics::Metrics;
 use self::overview::Viewing;
 use self::rates::Strangers;
 
-pub use self::acting::Person;
+pub use self::acting::{Person, REASON};
 pub use self::answer::Answer;
 pub use self::dispatch::{Shown, ask, show_page};
 pub use self::origin::check as check_origin;

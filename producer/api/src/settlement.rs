@@ -19,15 +19,13 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::Schema;
 
 use super::Api;
+use super::acting::REASON;
 use super::answer::Answer;
 use super::call::Call;
 use super::param::string;
 use super::problem::Problem;
 use super::received::Received;
 use super::submissions::REPLAYED;
-
-/// The field of a body.
-const REASON: &str = "reason";
 
 /// Who pauses where nobody needs a token.
 const ANYBODY: &str = "anybody";

@@ -49,8 +49,9 @@ impl Client {
         from: &str,
         origin: Option<Arc<Origin>>,
     ) -> Result<OpenedFrom, Error> {
-        let order = order(account, from, origin, &self.known_rules().await?)?;
-        self.require_same(&order).await?;
+        let rules = self.known_rules().await?;
+        let order = order(account, from, origin, &rules)?;
+        self.require_same(&order, &rules).await?;
         let zero = account.balance.zero();
         let empty = Account { balance: zero, opening_balance: zero, ..account.clone() };
         let opened = self.create_accounts(&[empty]).await?.remove(0)?;
@@ -65,12 +66,11 @@ impl Client {
     }
 
     /// An error if another transfer has opened the account, or something else has the id.
-    async fn require_same(&self, order: &Order) -> Result<(), Error> {
-        let rules = self.known_rules().await?;
+    async fn require_same(&self, order: &Order, rules: &Rules) -> Result<(), Error> {
         let Some(found) = self.transaction(&order.id).await? else { return Ok(()) };
         let stored = RawDocumentBuf::try_from(&found);
         let is_same =
-            stored.is_ok_and(|it| !Submission::from(order.clone()).differs_from(&it, &rules));
+            stored.is_ok_and(|it| !Submission::from(order.clone()).differs_from(&it, rules));
         if is_same {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use api::{Answer, Code, Person, Problem};
+use api::{Answer, Code, Person, Problem, REASON};
 use axum::http::StatusCode;
 use ledger::limits::echo;
 use maud::{Markup, html};
@@ -15,7 +15,7 @@ use mongo::ActSubject;
 use serde_json::{Value, json};
 
 use super::act::Act;
-use super::form::{REASON, Typed};
+use super::form::Typed;
 use super::html::{link, moment as at, page, text};
 use super::visit::{Visit, ask};
 use super::{audit, capture, fields, floor, html as answer_with, moment};
@@ -56,15 +56,29 @@ async fn question(visit: &Visit, act: Act, id: &str, typed: &Typed) -> Result<Ma
     Ok(page(Some(visit), "Are you sure?", content))
 }
 
-/// What an act has to know beside its reason.
-fn own_field(visit: &Visit, act: Act, shown: &Value, typed: &Typed) -> Markup {
+/// How an act is asked for and done.
+enum Manner {
+    /// By its operation, on one thing.
+    Plain,
+    /// With the moment.
+    Reschedules,
+    /// With the floor.
+    SetsFloor,
+    /// With how much is captured.
+    Captures,
+    /// By its operation, on the ledger, with the reason.
+    SaysSettlement,
+    /// As a job of its own.
+    Audits,
+}
+
+fn manner(act: Act) -> Manner {
     match act {
-        Act::Reschedule => moment::input(shown, typed),
-        Act::SetFloor => floor::input(shown, typed),
-        Act::Confirm => {
-            let amount = |written: &str| visit.amount(written, text(shown, "currency"));
-            capture::input(shown, typed, amount)
-        }
+        Act::Reschedule => Manner::Reschedules,
+        Act::SetFloor => Manner::SetsFloor,
+        Act::Confirm => Manner::Captures,
+        Act::Pause | Act::Resume => Manner::SaysSettlement,
+        Act::Audit => Manner::Audits,
         Act::Cancel
         | Act::Release
         | Act::Reverse
@@ -74,10 +88,20 @@ fn own_field(visit: &Visit, act: Act, shown: &Value, typed: &Typed) -> Markup {
         | Act::Unfreeze
         | Act::Close
         | Act::Replay
-        | Act::Discard
-        | Act::Pause
-        | Act::Resume
-        | Act::Audit => html! {},
+        | Act::Discard => Manner::Plain,
+    }
+}
+
+/// What an act has to know beside its reason.
+fn own_field(visit: &Visit, act: Act, shown: &Value, typed: &Typed) -> Markup {
+    match manner(act) {
+        Manner::Reschedules => moment::input(shown, typed),
+        Manner::SetsFloor => floor::input(shown, typed),
+        Manner::Captures => {
+            let amount = |written: &str| visit.amount(written, text(shown, "currency"));
+            capture::input(shown, typed, amount)
+        }
+        Manner::Plain | Manner::SaysSettlement | Manner::Audits => html! {},
     }
 }
 
@@ -150,33 +174,24 @@ async fn acted(
     let (reason, value) = (field(REASON), fields.get(capture::FIELD).map(String::as_str));
     let person = visit.acting(reason);
     let plainly = |answer: Value| said(&answer);
-    let done = match act {
-        Act::Audit => begin_audit(visit, &person).await.map(plainly),
-        Act::Confirm => {
+    let done = match manner(act) {
+        Manner::Audits => begin_audit(visit, &person).await.map(plainly),
+        Manner::Captures => {
             let done = capture::confirm(visit, &person, id, value).await;
             done.map(|answer| capture::said(&said(&answer), value))
         }
-        Act::Reschedule => {
+        Manner::Reschedules => {
             moment::reschedule(visit, &person, id, field(moment::FIELD)).await.map(plainly)
         }
-        Act::SetFloor => {
+        Manner::SetsFloor => {
             let done = floor::set(visit, &person, id, field(floor::FIELD), reason).await;
             done.map(|account| floor::said(&account))
         }
-        Act::Pause | Act::Resume => {
+        Manner::SaysSettlement => {
             let body = json!({ REASON: reason });
             visit.ask_with(&person, act.operation(), "", &body).await.map(plainly)
         }
-        Act::Cancel
-        | Act::Release
-        | Act::Reverse
-        | Act::Unpark
-        | Act::GiveUp
-        | Act::Freeze
-        | Act::Unfreeze
-        | Act::Close
-        | Act::Replay
-        | Act::Discard => {
+        Manner::Plain => {
             let who = (&*visit.caller, &person);
             ask(&visit.api, who, act.operation(), id, &[]).await.map(plainly)
         }

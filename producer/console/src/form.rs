@@ -8,9 +8,6 @@ use std::collections::HashMap;
 use api::Problem;
 use maud::{Markup, html};
 
-/// The field of every act.
-pub const REASON: &str = "reason";
-
 /// What was typed into a form, and the problem that it was refused with. Nothing, before that.
 #[derive(Default)]
 pub struct Typed {
@@ -80,6 +77,8 @@ impl Typed {
 
 #[cfg(test)]
 mod tests {
+    use api::REASON;
+
     use super::*;
 
     #[test]

@@ -90,7 +90,7 @@ fn form(visit: &Visit) -> Markup {
 fn rows(visit: &Visit, answer: &Value) -> Markup {
     let transactions = items(answer, "items");
     let heads = ["Id", "State", "From", "To", "Amount", "Created", "Ended", "Reason"];
-    let is_final = |one: &Value| ["done", "canceled"].contains(&text(one, "state"));
+    let is_final = |one: &Value| State::parse(text(one, "state")).is_some_and(State::is_final);
     html! {
         @if transactions.is_empty() {
             @if answer["next"].is_null() { p { "There are none." } } @else { p { "There are none so far." } }

@@ -13,7 +13,7 @@ use rustix::fs::statvfs;
 
 /// Linux's file system in memory that every user may write to.
 const FILE_SYSTEM: &str = "/dev/shm";
-/// What a run of all tests has been seen to write, twice.
+/// Three times what a run of all tests has been seen to write.
 const ROOM: u64 = 8 << 30;
 /// What servers, tests and compilers need beside that.
 const MEMORY: u64 = ROOM + (6 << 30);
