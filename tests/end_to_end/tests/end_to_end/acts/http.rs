@@ -6,6 +6,7 @@ use harness::api::Api;
 use harness::wait::{s, wait_until};
 use harness::world::World;
 use ledger::transaction::State;
+use mongodb::bson::DateTime;
 use queue::DEAD;
 use serde_json::{Value, json};
 
@@ -95,7 +96,11 @@ async fn each_act_by_the_api_is_noted_with_who_from_where_why_and_what_became_of
         assert_eq!((&who["name"], &who["via"]), (&"olivia".into(), &"api".into()), "{act}");
         assert_eq!((&who["from"], &who["claimed"]), (&"127.0.0.1".into(), &false.into()), "{act}");
         assert!(act["reason"] == "why" && who["request"].is_string(), "{act}");
-        assert!(act["at"].as_str() <= act["ended"]["at"].as_str(), "{act}");
+        // As moments: as texts, "05.2Z" comes after "05.208Z".
+        let moment = |at: &Value| {
+            DateTime::parse_rfc3339_str(at.as_str().expect("a text")).expect("a moment")
+        };
+        assert!(moment(&act["at"]) <= moment(&act["ended"]["at"]), "{act}");
     }
     world.finish().await;
 }
