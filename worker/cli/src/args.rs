@@ -45,7 +45,7 @@ pub struct WorkerFlags {
     #[arg(long, env = "TANDEM_EVENTS", value_name = "on|off", value_parser = switch)]
     events: Option<bool>,
 
-    /// The most ids of a batch
+    /// The most ids of a batch; where three workers and more share, twice as many
     #[arg(long, env = "TANDEM_BATCH_SIZE", default_value_t = 2_000)]
     batch_size: u32,
 
@@ -59,7 +59,8 @@ pub struct WorkerFlags {
     lanes: u32,
 
     /// How long the settlements of a large batch wait for a ride on the next post to their account,
-    /// in milliseconds, at most a quarter of the lease; 0 settles at once
+    /// in milliseconds, at most a quarter of the lease, and where three workers and more share twice
+    /// as long; 0 settles at once
     #[arg(long, env = "TANDEM_RIDE_MS", default_value_t = 1_000)]
     ride_ms: u32,
 

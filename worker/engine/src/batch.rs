@@ -35,6 +35,8 @@ pub(super) struct Batch<'a, L, E> {
     pub(super) lease_ms: i64,
     /// The legs of those that it keeps.
     pub(super) legs: usize,
+    /// In place of how many batches it is.
+    pub(super) stands_for: u32,
     /// The server's clock less ours, or a little less: it was read before the answer came. Errs
     /// towards refusing our own postings early, never late.
     pub(super) server_offset: ServerMs,
@@ -53,6 +55,7 @@ impl<'a, L: Ledger, E: Environment> Batch<'a, L, E> {
             lease_until: ServerMs::MAX,
             lease_ms: 0,
             legs: 0,
+            stands_for: 1,
             server_offset: ServerMs::MIN,
         }
     }

@@ -105,7 +105,8 @@ pub struct EngineSettings {
     pub retry: Policy,
     /// How often one operation is tried in place.
     pub tries_in_place: u32,
-    /// How long the settlements of a large batch wait for a ride on the next post.
+    /// How long the settlements of a large batch wait for a ride on the next post; longer where the
+    /// batch stands for several ([`Underway::standing_for`]).
     pub ride_wait: Duration,
     /// What a large batch is: so many transactions. There is nothing to ride on when little comes.
     pub rides_from: usize,
@@ -247,6 +248,16 @@ pub struct Underway<'a, L, E> {
 }
 
 impl<L: Ledger, E: Environment> Underway<'_, L, E> {
+    /// The batch is in place of so many. Fewer come after it, so its settlements wait so many times
+    /// as long for their ride, but for this no longer than a quarter of the lease.
+    #[must_use]
+    pub fn standing_for(mut self, batches: u32) -> Self {
+        if let Some(batch) = &mut self.batch {
+            batch.stands_for = batches;
+        }
+        self
+    }
+
     /// Removes the marks, announces what has ended, and says for each transaction what became of
     /// it.
     pub async fn end(mut self) -> Vec<(TransactionId, Outcome)> {

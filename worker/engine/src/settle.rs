@@ -102,8 +102,9 @@ impl<L: Ledger, E: Environment> Batch<'_, L, E> {
 
     /// Waits while there are posts to ride on.
     async fn linger(&self) {
+        let wait = ride_wait(self.engine.settings.ride_wait, self.stands_for, self.lease_ms);
         for _ in 0..LOOKS {
-            self.engine.environment.sleep(self.engine.settings.ride_wait / LOOKS).await;
+            self.engine.environment.sleep(wait / LOOKS).await;
             if !self.engine.has_batches_before_commit() {
                 return;
             }
@@ -206,5 +207,27 @@ impl<L: Ledger, E: Environment> Engine<L, E> {
         }
         removed.whole = count == removals.len();
         removed
+    }
+}
+
+/// How long settlements wait for their ride. Beyond the lease others would take over what only
+/// waits.
+fn ride_wait(of_one: Duration, stands_for: u32, lease_ms: i64) -> Duration {
+    let most = Duration::from_millis(u64::try_from(lease_ms).unwrap_or(0) / 4);
+    of_one.max(of_one.saturating_mul(stands_for).min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settlements_of_a_batch_that_stands_for_two_wait_twice_as_long_and_never_beyond_the_lease() {
+        let ms = Duration::from_millis;
+        assert_eq!(ride_wait(ms(1_000), 1, 30_000), ms(1_000));
+        assert_eq!(ride_wait(ms(1_000), 2, 30_000), ms(2_000));
+        assert_eq!(ride_wait(ms(1_000), 2, 6_000), ms(1_500));
+        assert_eq!(ride_wait(ms(1_000), 2, -1), ms(1_000), "what the setting says stays");
+        assert_eq!(ride_wait(Duration::ZERO, 2, 30_000), Duration::ZERO);
     }
 }

@@ -197,7 +197,8 @@ where
             }
             let next = async {
                 let lane = lanes.take().await?;
-                let ids_max = settings.ids_max.min(self.engine.fits().max(1));
+                let ids_max = settings.ids_max.saturating_mul(lane.stands_for() as usize);
+                let ids_max = ids_max.min(self.engine.fits().max(1));
                 let fitting = BatchSettings { ids_max, ..settings };
                 let jobs = collector.next(fitting, || lanes.is_only(&lane)).await?;
                 Some((lane, jobs))
@@ -263,6 +264,7 @@ where
             let traced = TracedBatch::begin(&metrics.tracing(), &jobs);
             let running = async move {
                 let decided = engine.begin(&ids).await;
+                let decided = decided.standing_for(lane.stands_for());
                 // The next batch may post, and take the settlements of this one along.
                 drop(lane);
                 decided.end().await

@@ -25,7 +25,8 @@ use crate::deliveries::Deliveries;
 use crate::health::Health;
 use crate::intake::Intake;
 use crate::metrics::{Metrics, Server};
-use crate::prefetch::Prefetch;
+use crate::lanes::are_many;
+use crate::prefetch::{Beside, Prefetch};
 use crate::publications::Publications;
 use crate::rabbit::Rabbit;
 use crate::session::{ENVELOPE, LITTLE, LastSession, QueueConsumer, Session};
@@ -268,6 +269,15 @@ impl Consuming {
         if self.room.is_open() { 0 } else { self.acknowledger.unpublished(origin) }
     }
 
+    /// Who works beside this worker.
+    fn beside(&self) -> Beside {
+        match (self.turn.is_of_one(), are_many(self.health.known_workers() as usize)) {
+            (true, _) => Beside::Nobody,
+            (false, true) => Beside::Many,
+            (false, false) => Beside::Few,
+        }
+    }
+
     /// Consumes anew when too many wait for a publication in the place of new deliveries.
     async fn fit_window(
         &self,
@@ -344,7 +354,7 @@ impl Consuming {
                 }
                 _ = fit.tick() => {
                     let progress = session.work.deliveries.progress();
-                    if ahead.looked(Instant::now(), progress, self.turn.is_of_one()) {
+                    if ahead.looked(Instant::now(), progress, self.beside()) {
                         self.consume_anew(session, Origin::Work, intake, (ahead, stop)).await?;
                     }
                     for origin in [Origin::Work, Origin::Solo] {

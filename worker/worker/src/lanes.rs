@@ -1,10 +1,11 @@
-//! How many batches a worker has in flight, by how many workers there are.
+//! How many batches a worker has in flight, by how many workers there are, and how large they are.
 //!
 //! Owns the lanes of one queue. The database is nearly always what limits settlement: batches of
 //! many workers at the same time hold up one another there, and are smaller. Promises that a worker
 //! with at most one other has as many batches in flight as its setting says; that all workers
-//! together have about as many as two of them, and each of them at least one. A number of workers
-//! that has changed counts for the batches that begin after it.
+//! together have about as many as two of them, and each of them at least one; and that a batch
+//! which has the place of several may be as large as two. A number of workers that has changed
+//! counts for the batches that begin after it.
 
 use std::sync::Arc;
 
@@ -12,6 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// So many workers have all their lanes.
 const WORKERS_WITH_ALL: usize = 2;
+
+/// A batch stands for so many at most: a larger one needs more work in hand than others may spare.
+const STANDS_FOR_MAX: usize = 2;
 
 /// The batches in flight of one queue.
 pub struct Lanes {
@@ -46,6 +50,20 @@ impl Lanes {
     pub fn is_only(&self, lane: &Lane) -> bool {
         self.slots.available_permits() + lane.weight == self.most
     }
+}
+
+impl Lane {
+    /// In place of how many batches the one of this lane is.
+    #[must_use]
+    pub fn stands_for(&self) -> u32 {
+        self.weight.min(STANDS_FOR_MAX) as u32
+    }
+}
+
+/// Whether there are so many workers that they have no longer all their lanes.
+#[must_use]
+pub fn are_many(workers: usize) -> bool {
+    workers > WORKERS_WITH_ALL
 }
 
 /// How many of the slots a batch takes.
@@ -88,11 +106,13 @@ mod tests {
         let take = || lanes.take().now_or_never().flatten();
         let first = take().expect("free");
         assert!(lanes.is_only(&first));
+        let first_stands_for = first.stands_for();
         workers.store(4, Ordering::Relaxed);
         assert!(take().is_none(), "four workers had more than one batch in flight");
         drop(first);
         let alone = take().expect("free");
         assert!(lanes.is_only(&alone) && take().is_none());
+        assert_eq!((first_stands_for, alone.stands_for()), (1, 2));
         workers.store(2, Ordering::Relaxed);
         drop(alone);
         let two = (take().expect("free"), take().expect("free"));

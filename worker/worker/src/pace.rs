@@ -1,5 +1,5 @@
-//! How many messages are to be here so that a worker has about a second of work: what it can't do
-//! soon is left to others.
+//! How many messages are to be here so that a worker has about a second of work, or two where its
+//! batches are to be larger: what it can't do soon is left to others.
 //!
 //! Measures only while the worker has as much as it may have, because how fast messages come is no
 //! measure of how fast they could be done; and only when all that was here at the last change has
@@ -16,7 +16,7 @@ const MESSAGES_FIRST: f64 = 200.0;
 const MESSAGES_LEAST: f64 = 2.0;
 
 /// Seconds of work that are in hand: at least half of it, at most twice as much.
-const HAND: f64 = 1.0;
+pub const HAND: f64 = 1.0;
 
 /// The same of a worker that is slower with less.
 const HAND_MAX: f64 = 8.0;
@@ -75,8 +75,9 @@ pub struct Pace {
     more_was_vain: bool,
     /// More is not tried before that.
     rests_until: Option<Instant>,
-    /// Seconds of work that are in hand.
+    /// Seconds of work that are in hand, and how many it is to have at least.
     hand: f64,
+    least: f64,
     messages: f64,
 }
 
@@ -91,6 +92,7 @@ impl Default for Pace {
             more_was_vain: false,
             rests_until: None,
             hand: HAND,
+            least: HAND,
             messages: MESSAGES_FIRST,
         }
     }
@@ -101,6 +103,12 @@ impl Pace {
     #[must_use]
     pub fn messages(&self) -> f64 {
         self.messages
+    }
+
+    /// So many seconds of work are to be in hand at least, from the next measurement on.
+    pub fn hold(&mut self, seconds: f64) {
+        self.least = seconds;
+        self.hand = self.hand.max(seconds);
     }
 
     /// Takes notice that another number is delivered ahead.
@@ -153,7 +161,7 @@ impl Pace {
                 return;
             }
             Trying::Less(before, ..) if ahead < before => {
-                (self.hand, self.more_was_vain) = ((self.hand / 2.0).max(HAND), false);
+                (self.hand, self.more_was_vain) = ((self.hand / 2.0).max(self.least), false);
             }
             Trying::Less(..) | Trying::More(..) | Trying::Nothing => {}
         }
@@ -163,9 +171,9 @@ impl Pace {
             self.trying = Trying::Less(ahead, per_s, (hand * 2.0).min(HAND_MAX));
             self.messages = (per_s * hand).max(MESSAGES_LEAST);
         } else if seconds < hand / 2.0 {
-            self.hand = (hand / 2.0).max(HAND);
+            self.hand = (hand / 2.0).max(self.least);
             self.messages = (per_s * self.hand).max(messages);
-        } else if !rests && hand > HAND && self.more_was_vain {
+        } else if !rests && hand > self.least && self.more_was_vain {
             self.trying = Trying::Less(ahead, per_s, hand);
             self.messages = (messages / 2.0).max(MESSAGES_LEAST);
         } else if !rests {

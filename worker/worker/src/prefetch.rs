@@ -1,5 +1,6 @@
 //! How many messages the broker delivers ahead: as many as hold a few batches of ids, and some
-//! megabytes, and no more than the worker ends in about a second if others are at work, too.
+//! megabytes, and no more than the worker ends in about a second if others are at work, too, or in
+//! two if they are many.
 //!
 //! The broker counts messages, and a message may hold one id or thousands, or be somebody else's
 //! and large. Too few delivered ahead leave the lanes waiting; too many wait here, while other
@@ -11,7 +12,7 @@
 
 use std::time::Instant;
 
-use crate::pace::{Pace, Progress};
+use crate::pace::{HAND, Pace, Progress};
 
 /// The fewest messages by what they hold: some are always on their way.
 const MESSAGES_LEAST: f64 = 20.0;
@@ -35,6 +36,21 @@ const SAMPLE_BYTES: usize = BYTES_AHEAD / 4;
 
 /// Consuming anew costs some round trips, so it is done only for a difference of so many times.
 const TIMES: f64 = 2.0;
+
+/// Seconds of work in hand where many workers share: each has one batch in flight in place of two,
+/// which is to be as large as both.
+const HAND_OF_MANY: f64 = 2.0 * HAND;
+
+/// Who works beside a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Nobody: all others stand by for it, so what waits is for it alone.
+    Nobody,
+    /// Nobody or one, as it happens.
+    Few,
+    /// So many that each has a batch in flight that stands for several.
+    Many,
+}
 
 /// What is known of a delivery.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,10 +126,12 @@ impl Prefetch {
         self.fit()
     }
 
-    /// Takes notice of what has happened to messages, and whether others stand by for this worker.
-    /// True when from now on another number is to be delivered ahead.
-    pub fn looked(&mut self, now: Instant, progress: Progress, is_alone: bool) -> bool {
+    /// Takes notice of what has happened to messages, and of who works beside this worker. True when
+    /// from now on another number is to be delivered ahead.
+    pub fn looked(&mut self, now: Instant, progress: Progress, beside: Beside) -> bool {
+        let is_alone = beside == Beside::Nobody;
         let is_other = std::mem::replace(&mut self.is_alone, is_alone) != is_alone;
+        self.pace.hold(if beside == Beside::Many { HAND_OF_MANY } else { HAND });
         let is_measured = self.pace.saw(now, progress, self.prefetch);
         self.aim.is_some() && (is_other || is_measured) && self.fit()
     }
@@ -143,7 +161,7 @@ mod tests {
         let held = usize::from(MESSAGES_FIRST);
         for (seconds, ended) in [(0, 0), (1, 20), (2, 1_000_000)] {
             let now = begun + Duration::from_secs(seconds);
-            assert!(!ahead.looked(now, Progress { ended, held }, false));
+            assert!(!ahead.looked(now, Progress { ended, held }, Beside::Few));
         }
         ahead
     }
@@ -207,7 +225,7 @@ mod tests {
         let mut looked = |seconds, ended| {
             let now = begun + Duration::from_secs(seconds);
             let held = ahead.messages().into();
-            let changed = ahead.looked(now, Progress { ended, held }, false);
+            let changed = ahead.looked(now, Progress { ended, held }, Beside::Few);
             (changed, ahead.messages())
         };
         assert_eq!(looked(0, 0), (false, 200));
@@ -220,14 +238,29 @@ mod tests {
     }
 
     #[test]
+    fn one_of_many_workers_has_twice_as_much_ahead_for_batches_that_are_twice_as_large() {
+        let ahead_of = |beside| {
+            let (mut ahead, begun) = (Prefetch::new(None, 16_000), Instant::now());
+            after(&mut ahead, 1);
+            for second in 0..60 {
+                let (now, held) = (begun + Duration::from_secs(second), ahead.messages().into());
+                ahead.looked(now, Progress { ended: second * 1_000, held }, beside);
+            }
+            usize::from(ahead.messages())
+        };
+        assert!((500..=1_000).contains(&ahead_of(Beside::Few)), "{}", ahead_of(Beside::Few));
+        assert!((2_000..4_000).contains(&ahead_of(Beside::Many)), "{}", ahead_of(Beside::Many));
+    }
+
+    #[test]
     fn a_worker_for_which_others_stand_by_takes_as_much_as_it_may_at_once() {
         let (mut ahead, now) = (Prefetch::new(None, 16_000), Instant::now());
         let progress = Progress { ended: 0, held: 0 };
-        assert!(!ahead.looked(now, progress, true), "nothing is known of the messages yet");
+        assert!(!ahead.looked(now, progress, Beside::Nobody), "nothing is known of the messages yet");
         assert_eq!(after(&mut ahead, 1), (true, 16_000));
-        assert!(ahead.looked(now, progress, false), "others work, too, from now on");
+        assert!(ahead.looked(now, progress, Beside::Few), "others work, too, from now on");
         assert_eq!(ahead.messages(), 200);
-        assert!(ahead.looked(now, progress, true));
+        assert!(ahead.looked(now, progress, Beside::Nobody));
         assert_eq!(ahead.messages(), 16_000);
     }
 
