@@ -49,7 +49,7 @@ const pages = [
   "/console/transaction?id=hold", "/console/confirm?act=confirm&id=hold", "/console/handbook",
 ];
 
-async function everyPage(options) {
+async function everyPage(name, options) {
   const page = await visitor(env.CONSOLE_OPERATOR, options);
   for (const address of pages) {
     const answer = await page.goto(address);
@@ -58,6 +58,10 @@ async function everyPage(options) {
     assert.ok(!wide, `${address} is wider than the screen`);
     assert.equal(await page.locator("img").count(), 0, `${address}: foreign text became an element`);
     await accessible(page);
+    if (env.CONSOLE_FIGURES) {
+      const path = join(env.CONSOLE_FIGURES, `page-${pages.indexOf(address)}-${name}.png`);
+      await page.screenshot({ path, fullPage: true });
+    }
   }
   await page.context().close();
 }
@@ -216,9 +220,9 @@ async function picture(name, options, address = "/") {
 }
 
 const phone = { viewport: { width: 390, height: 844 } };
-await everyPage({ colorScheme: "light" });
-await everyPage({ colorScheme: "dark" });
-await everyPage(phone);
+await everyPage("light", { colorScheme: "light" });
+await everyPage("dark", { colorScheme: "dark" });
+await everyPage("phone", phone);
 await chartsMove();
 await picture("wrong", { colorScheme: "light" });
 await searchAndAct();
