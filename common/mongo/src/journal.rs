@@ -122,20 +122,26 @@ fn of_a_line(operation: &'static str, halt: Halt) -> Halt {
 
 /// Inserts the line of a batch.
 fn statement(line: &Line) -> Statement {
+    (insertion(&line.heading.id, content(line)), 1)
+}
+
+/// What a line says, beside its name and its moment. Whoever writes lines of the past gives them
+/// both by himself.
+#[must_use]
+pub fn content(line: &Line) -> RawDocumentBuf {
     let nets = line.nets();
     let places: BTreeMap<&AccountId, i32> = nets.keys().zip(0..).collect();
     let entries = |end, of_an_entry: fn(&Entry, &BTreeMap<&AccountId, i32>) -> RawArrayBuf| {
         line.entries_of(end).map(|entry| of_an_entry(entry, &places)).collect::<RawArrayBuf>()
     };
-    let content = rawdoc! {
+    rawdoc! {
         "kind": LINE.kind,
         "application": line.heading.application.as_str(),
         "accounts": nets.keys().map(|account| account.as_ref()).collect::<RawArrayBuf>(),
         "nets": nets.values().map(net).collect::<RawArrayBuf>(),
         "done": entries(End::Done, done),
         "canceled": entries(End::Canceled, canceled),
-    };
-    (insertion(&line.heading.id, content), 1)
+    }
 }
 
 /// Inserts a line of this content: an upsert, because only an update takes the server's date. Where a

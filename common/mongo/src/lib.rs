@@ -98,6 +98,7 @@ pub use findings::{Finding, Lack};
 pub use floors::FloorChange;
 pub use ground::{Harm, How, Why};
 pub use in_session::InSession;
+pub use journal::content as line_content;
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
 pub use lines::{

@@ -41,8 +41,8 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub workload: Vec<Workload>,
 
-    /// Only these parts; growth, scale, limited, standby, inserted, ended, undated and sustained are
-    /// done only when they are named
+    /// Only these parts; growth, scale, limited, standby, inserted, ended, undated, reads and
+    /// sustained are done only when they are named
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub part: Vec<Part>,
 
@@ -53,6 +53,10 @@ pub struct Args {
     /// Transfers of a run of Tandem [default: 100000, quick 20000]
     #[arg(long, value_name = "N")]
     pub transfers: Option<usize>,
+
+    /// Transactions of the part reads [default: 10000000, quick 20000]
+    #[arg(long, value_name = "N")]
+    pub transactions: Option<usize>,
 
     /// Rates of arrival of the part latency, in transfers a second [default: 250 to 8000 in seven
     /// steps; quick 1500, 3000, 4500]
@@ -116,7 +120,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   deploy/bench --json bench.json --picture .       all but growth, scale, limited, standby, inserted,
-                                                   ended, undated and sustained
+                                                   ended, undated, reads and sustained
   deploy/bench --quick                             a look at everything (a few minutes)
   deploy/bench --only tandem,native --workload uniform,half-hot --part throughput --repeat 5
   deploy/bench --only tandem --part throughput --worker-args '--lanes 4 --batch-size 2000'
@@ -128,6 +132,7 @@ Examples:
   deploy/bench --part inserted                     what a program only inserts, and says so
   deploy/bench --part ended --seconds 1800         the list of what ended, when it is long
   deploy/bench --part undated                      what others insert without a message
+  deploy/bench --part reads --transactions 1000000    each read of the API, when the ledger is long
   deploy/bench --part growth                       backlog and accounts in several steps
   deploy/bench --part scale                        1 to 8 workers, near and 10 ms away
   deploy/bench --part limited                      1 to 8 workers with 5 % of a core each
@@ -204,6 +209,8 @@ pub enum Part {
     Ended,
     /// Transfers that somebody inserts without a date and without a message
     Undated,
+    /// Each read of the API on a ledger that was filled with what has ended
+    Reads,
     /// The first and the last minute of ten
     Sustained,
 }
@@ -284,6 +291,7 @@ impl Args {
             | Part::Inserted
             | Part::Ended
             | Part::Undated
+            | Part::Reads
             | Part::Sustained => false,
             Part::Throughput | Part::Latency | Part::Idle | Part::Book | Part::Backlog => true,
         }
@@ -373,9 +381,15 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_done_only_when_it_is_named() {
-        for part in
-            [Part::Growth, Part::Scale, Part::Limited, Part::Standby, Part::Ended, Part::Sustained]
-        {
+        for part in [
+            Part::Growth,
+            Part::Scale,
+            Part::Limited,
+            Part::Standby,
+            Part::Ended,
+            Part::Reads,
+            Part::Sustained,
+        ] {
             assert!(!parse("bench").wants(part));
         }
         assert!(!parse("bench --growth").wants(Part::Sustained));

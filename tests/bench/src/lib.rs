@@ -15,6 +15,7 @@
 //! - [`inserted`]: transfers that a program only inserts, and says so.
 //! - [`ended`]: the list of what ended, beside workers at full work and when it is long.
 //! - [`undated`]: transfers that somebody else inserts, without a date and a message.
+//! - [`reads`]: each read of the HTTP API, on a ledger that was filled with what has ended.
 //! - [`sustained`] with its `endurance` and `source`: what is left of the rate after ten minutes.
 //! - [`returns`]: how soon consumers are back after their broker, with its program `returns`.
 //! - [`load`]: how much the HTTP API takes in, with its program `load`.
@@ -48,6 +49,7 @@ mod native;
 mod native_batch;
 pub mod output;
 pub mod picture;
+pub mod reads;
 pub mod report;
 pub mod returns;
 pub mod scale;
@@ -124,6 +126,7 @@ impl Bench {
         self.part(&[Part::Inserted], "inserted", inserted::run).await;
         self.part(&[Part::Ended], "ended", ended::run).await;
         self.part(&[Part::Undated], "undated", undated::run).await;
+        self.part(&[Part::Reads], "reads", reads::run).await;
         self.part(&[Part::Sustained], "sustained", sustained::run).await;
         self.whole()
     }

@@ -2,9 +2,11 @@
 //!
 //! - `curve`: latency against the rate of arrival.
 //! - `lasting`: long runs, more workers, and what has no message.
+//! - `reads`: each read of the HTTP API.
 
 mod curve;
 mod lasting;
+mod reads;
 
 use std::fmt::{Result, Write};
 
@@ -44,6 +46,7 @@ fn write_all(report: &Report, text: &mut String) -> Result {
     lasting::inserted(&report.inserted, text)?;
     lasting::ended(&report.ended, text)?;
     lasting::undated(&report.undated, text)?;
+    reads::reads(&report.reads, text)?;
     lasting::sustained(&report.sustained, text)
 }
 

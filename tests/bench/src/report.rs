@@ -11,6 +11,7 @@ use super::growth::{Backlog, Step};
 use super::inserted::Inserted;
 use super::latency::Latency;
 use super::limited::Limited;
+use super::reads::Reads;
 use super::scale::Replicas;
 use super::standby::Standby;
 use super::summary::Summary;
@@ -56,6 +57,9 @@ pub struct Report {
     /// The list of what ended.
     #[serde(default)]
     pub ended: Vec<Ended>,
+    /// Every filled ledger of which reads were measured.
+    #[serde(default)]
+    pub reads: Vec<Reads>,
     /// Every long run.
     pub sustained: Vec<Sustained>,
     /// Failures: runs without figures, and why.
@@ -157,6 +161,9 @@ impl Report {
             one.contender == other.contender
         });
         replace(&mut earlier.ended, &mut self.ended, |one, other| one.contender == other.contender);
+        replace(&mut earlier.reads, &mut self.reads, |one, other| {
+            one.transactions == other.transactions
+        });
         replace(&mut earlier.sustained, &mut self.sustained, |one, other| {
             one.contender == other.contender
         });
@@ -185,6 +192,7 @@ impl Report {
         let problems = problems.chain(self.undated.iter().map(|run| &run.problems));
         let problems = problems.chain(self.inserted.iter().map(|run| &run.problems));
         let problems = problems.chain(self.ended.iter().map(|run| &run.problems));
+        let problems = problems.chain(self.reads.iter().map(|run| &run.problems));
         let problems = problems.chain(self.sustained.iter().map(|run| &run.problems));
         let mut problems = problems.chain(self.runs.iter().map(|run| &run.problems));
         self.failures.is_empty() && problems.all(Vec::is_empty)

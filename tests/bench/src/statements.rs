@@ -48,20 +48,26 @@ pub(super) async fn measure(
     let fresh = pages(client, FRESH_PAGES, hot, (late, now)).await?;
     // The workers have ended, so nothing changes any more: it needs no waiting.
     let summing = Instant::now();
-    let mut pieces = 0;
-    loop {
-        let summed = field.store.sum_up(0).await;
-        match summed.map_err(|error| error.to_string())?.pieces {
-            0 => break,
-            more => pieces += more,
-        }
-    }
+    let pieces = sum_up(field).await?;
     Ok(Statements {
         hot: pages(client, PAGES, hot, (begun, now)).await?,
         cold: pages(client, PAGES, any, (begun, now)).await?,
         fresh,
         summed_up: (pieces, summing.elapsed().as_secs_f64()),
     })
+}
+
+/// Sums up all lines, of a ledger in which nobody writes a line meanwhile; returns how many pieces
+/// of time there were.
+pub(super) async fn sum_up(field: &Field) -> Result<u32, String> {
+    let mut pieces = 0;
+    loop {
+        let summed = field.store.sum_up(0).await;
+        match summed.map_err(|error| error.to_string())?.pieces {
+            0 => return Ok(pieces),
+            more => pieces += more,
+        }
+    }
 }
 
 /// How long pages of these accounts take, from random moments of a time on.

@@ -66,6 +66,43 @@ pub async fn send(
     body: &str,
     limit: Duration,
 ) -> Option<Answer> {
+    let request = request(address, (method, path), headers, body);
+    let text = tokio::time::timeout(limit, ask(address, request)).await.ok()?.ok()?;
+    parsed(&text)
+}
+
+/// Reads until there is enough of the body, and gives the rest of the answer up. An answer without
+/// success is read to its end. `None` when nobody answers in time, or not in HTTP.
+pub async fn get_until(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    limit: Duration,
+    is_enough: impl Fn(&str) -> bool,
+) -> Option<Answer> {
+    let reading = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request = request(address, ("GET", path), headers, "");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut bytes = Vec::new();
+        loop {
+            let read = stream.read_buf(&mut bytes).await.ok()?;
+            let answer = parsed(&String::from_utf8_lossy(&bytes));
+            let is_over = |answer: &Answer| answer.status == 200 && is_enough(&answer.body);
+            if read == 0 || answer.as_ref().is_some_and(is_over) {
+                return answer;
+            }
+        }
+    };
+    tokio::time::timeout(limit, reading).await.ok()?
+}
+
+fn request(
+    address: SocketAddr,
+    (method, path): (&str, &str),
+    headers: &[(&str, &str)],
+    body: &str,
+) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     let host = address.to_string();
     let length = body.len().to_string();
@@ -77,8 +114,11 @@ pub async fn send(
     for (name, value) in own.into_iter().filter(|(name, _)| !given(name)) {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    let asked = ask(address, format!("{head}\r\n{body}"));
-    let text = tokio::time::timeout(limit, asked).await.ok()?.ok()?;
+    format!("{head}\r\n{body}")
+}
+
+/// An answer, as much of it as there is; `None` before its head is there.
+fn parsed(text: &str) -> Option<Answer> {
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     let mut answer = Answer { status, head: head.to_owned(), body: body.to_owned() };
@@ -161,6 +201,23 @@ mod tests {
     #[test]
     fn a_body_in_chunks_is_joined() {
         assert_eq!(joined("3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n"), "abc0123456789");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_given_up_when_there_is_enough_of_it() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("an address");
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("somebody asks");
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.expect("it reads");
+            while stream.write_all(b"4\r\nrow\n\r\n").await.is_ok() {}
+        });
+        let is_enough = |body: &str| body.matches('\n').count() >= 2;
+        let limit = Duration::from_secs(30);
+        let answer = get_until(address, "/rows", &[], limit, is_enough).await.expect("an answer");
+        assert!(answer.body.starts_with("row\nrow\n"), "{answer:?}");
+        serving.await.expect("the connection is given up");
     }
 
     #[test]

@@ -147,6 +147,18 @@ impl World {
         path
     }
 
+    /// Writes a file into this directory that only its owner can read; returns its path.
+    ///
+    /// # Panics
+    /// When it can't be written.
+    #[must_use]
+    pub fn write_secret(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.write(name, text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("the file is ours");
+        path
+    }
+
     /// Where a file of this name is in this directory.
     ///
     /// # Panics

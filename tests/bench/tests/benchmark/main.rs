@@ -214,6 +214,25 @@ fn workers_that_stand_by_are_measured_and_those_with_a_small_part_of_a_core() {
 }
 
 #[test]
+fn every_read_is_measured_on_a_filled_ledger_whose_books_balance() {
+    let home = home();
+    // The picture is of the throughput.
+    let parts = "--part=throughput,reads";
+    let arguments = [parts, "--only=tandem", "--transfers=400", "--accounts=200"];
+    let more = ["--transactions=10050"];
+    let (report, tables) = measured(&home, &[&arguments[..], &more[..]].concat());
+    let reads = &report["reads"].as_array().expect("a list")[0];
+    assert_eq!(reads["problems"].as_array().map(Vec::len), Some(0), "{reads}");
+    for read in reads["each"].as_array().expect("a list") {
+        let ms = |name: &str| read[name].as_f64().expect("a number");
+        let ordered = [ms("p50_ms"), ms("p99_ms"), ms("max_ms")];
+        assert!(ordered[0] > 0.0 && ordered.is_sorted(), "{read}");
+    }
+    assert!(tables.contains("| `listTransactions` | newest |"), "{tables}");
+    std::fs::remove_dir_all(home).expect("the directory is ours");
+}
+
+#[test]
 fn a_long_run_has_a_first_and_a_last_part() {
     let home = home();
     let run = |seconds: &str| {

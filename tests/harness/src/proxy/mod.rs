@@ -5,9 +5,10 @@
 //! down, or falls silent. [`ReplicaProxy`] does the same before a whole replica set, whose clients
 //! still find the primary. These can refuse every connection for a while. [`Relay`] records what
 //! one client sends, and spoils one command of it. [`CountingProxy`] counts what clients ask of a
-//! broker. [`Distance`] puts both servers far away. The
+//! broker. [`Distance`] puts both servers far away. [`RoundRobin`] makes one of several servers. The
 //! programs do not know about the proxies.
 
+mod balancer;
 mod bytes;
 mod counting;
 mod delay;
@@ -18,6 +19,7 @@ mod relay;
 mod replica;
 mod wire;
 
+pub use balancer::RoundRobin;
 pub use bytes::ByteProxy;
 pub use counting::CountingProxy;
 pub use delay::Distance;

@@ -1,7 +1,6 @@
 //! The console, as browsers get it: who sees what, who may act, and that foreign text stays text.
 
 use std::future::IntoFuture;
-use std::os::unix::fs::PermissionsExt;
 
 use harness::api::Api;
 use harness::http::Answer;
@@ -192,14 +191,6 @@ async fn a_person_who_mistypes_an_address_gets_a_page_with_what_there_is_and_a_p
     world.finish().await;
 }
 
-/// A file that only its owner can read.
-fn secret(world: &World, name: &str, text: &str) -> String {
-    let file = world.write(name, text);
-    let owner_only = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(&file, owner_only).expect("the file is ours");
-    file
-}
-
 #[tokio::test]
 async fn whoever_signs_in_at_one_server_has_at_all_and_a_key_is_replaced_without_a_sign_in() {
     let world = World::new().await;
@@ -207,7 +198,7 @@ async fn whoever_signs_in_at_one_server_has_at_all_and_a_key_is_replaced_without
     let reader = world.token(&file, "reader", "read").await;
     let tokens = file.to_str().expect("UTF-8");
     let (first, second) = ("1".repeat(64), "2".repeat(64));
-    let keys = secret(&world, "session-keys", &first);
+    let keys = world.write_secret("session-keys", &first);
     let flags = ["--tokens", tokens, "--session-keys", &keys];
     let (one, other) = tokio::join!(world.api(&flags), world.api(&flags));
     let alone = world.api(&["--tokens", tokens]).await;
@@ -221,7 +212,7 @@ async fn whoever_signs_in_at_one_server_has_at_all_and_a_key_is_replaced_without
     let write = |text: &str| std::fs::write(&keys, text).expect("the file can be written");
     write(&format!("{second}\n{first}\n"));
     [&one, &other].into_iter().for_each(|api| api.signal(harness::process::Signal::Hup));
-    let with_new_key = secret(&world, "new-session-key", &second);
+    let with_new_key = world.write_secret("new-session-key", &second);
     let new = world.api(&["--tokens", tokens, "--session-keys", &with_new_key]).await;
     for api in [&one, &other] {
         wait_until("it seals with the new key", s(30), async || {
@@ -238,7 +229,7 @@ async fn whoever_signs_in_at_one_server_has_at_all_and_a_key_is_replaced_without
     })
     .await;
     for (file, expected) in [
-        (secret(&world, "short-key", "short"), "short-key:1: the key has 5 characters"),
+        (world.write_secret("short-key", "short"), "short-key:1: the key has 5 characters"),
         (world.write("public-key", &first), "everybody on this machine can read the keys"),
     ] {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--session-keys", &file];
