@@ -27,8 +27,8 @@ struct Known {
     failures_noted: usize,
     /// When the renewal was sent that was answered last.
     renewed: Instant,
-    /// Whether this server has given it back, ended it, or lost it.
-    is_over: bool,
+    /// What has become of it here, once this server does not have it any more.
+    left: Option<&'static str>,
 }
 
 /// A job that this server has.
@@ -55,7 +55,7 @@ impl Holding {
             progress: job.progress.clone(),
             failures_noted: job.progress.failures.len(),
             renewed: sent,
-            is_over: false,
+            left: None,
         };
         Holding { api, job, known: Mutex::new(known), writing: tokio::sync::Mutex::default() }
     }
@@ -87,13 +87,19 @@ impl Holding {
 
     /// Whether this server does not have it any more.
     pub fn is_over(&self) -> bool {
-        self.known().is_over
+        self.left().is_some()
+    }
+
+    /// What has become of it here, as a word for the log, once this server does not have it any
+    /// more.
+    pub fn left(&self) -> Option<&'static str> {
+        self.known().left
     }
 
     /// Whether its next item may be begun.
     pub fn may_go_on(&self) -> bool {
         let known = self.known();
-        !known.is_over
+        known.left.is_none()
             && known.wish == JobWish::GoOn
             && surely_lasts(known.renewed.elapsed())
             && !self.api.stop.is_cancelled()
@@ -127,7 +133,7 @@ impl Holding {
                 known.failures_noted = progress.failures.len();
             }
             Ok(None) => {
-                known.is_over = true;
+                known.left = Some("lost");
                 tracing::warn!(job = self.job.id, "another server has the job, or it is over");
             }
             Err(error) => tracing::warn!(%error, job = self.job.id, "a job can't be noted"),
@@ -140,14 +146,19 @@ impl Holding {
         let (store, progress) = (self.api.client.store(), self.progress());
         let write = || store.rest_job(&self.job.id, self.job.lease, &progress, &rest);
         match self.api.client.insist(write).await {
-            Ok(true) => self.known().is_over = true,
+            Ok(true) => {
+                self.known().left = Some(match rest {
+                    JobRest::Paused | JobRest::PausedItself(_) => "paused",
+                    JobRest::Released => "given back",
+                });
+            }
             Ok(false) => {
                 drop(alone);
                 self.beat().await;
             }
             // Its lease runs out, and another server goes on, or this one.
             Err(error) => {
-                self.known().is_over = true;
+                self.known().left = Some("not given back");
                 tracing::warn!(%error, job = self.job.id, "a job can't be given back");
             }
         }
@@ -158,11 +169,16 @@ impl Holding {
         let _alone = self.writing.lock().await;
         let (store, progress) = (self.api.client.store(), self.progress());
         let write = || store.end_job(&self.job.id, self.job.lease, &progress, &end);
-        // As above: who goes on with it finds that nothing is left.
-        if let Err(error) = self.api.client.insist(write).await {
-            tracing::warn!(%error, job = self.job.id, "the end of a job can't be noted");
-        }
-        self.known().is_over = true;
+        let left = match self.api.client.insist(write).await {
+            Ok(true) => end.state.as_str(),
+            Ok(false) => "lost",
+            // As above: who goes on with it finds that nothing is left.
+            Err(error) => {
+                tracing::warn!(%error, job = self.job.id, "the end of a job can't be noted");
+                "not noted"
+            }
+        };
+        self.known().left = Some(left);
     }
 }
 

@@ -87,6 +87,5 @@ async fn run(holding: Holding) {
     let (job, progress) = (&holding.job, holding.progress());
     let by = (holding.actor().who.name, job.actor.who.request.clone().unwrap_or_default());
     let what = (&*job.id, &*job.operation, &*job.words, job.total);
-    // At this server: another one may go on with it.
-    log(what, (&by.0, &by.1), "ended", &progress);
+    log(what, (&by.0, &by.1), holding.left().unwrap_or("lost"), &progress);
 }
