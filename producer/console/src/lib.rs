@@ -70,8 +70,7 @@ fn router() -> Router<Arc<Api>> {
         };
         show_page(&api, "console", request, show).await
     };
-    let pages =
-        |router: Router<Arc<Api>>, path| router.route(path, get(page.clone()).post(page.clone()));
+    let pages = |router: Router<Arc<Api>>, path| router.route(path, get(page).post(page));
     PATHS.into_iter().fold(Router::new(), pages)
 }
 
