@@ -180,7 +180,7 @@ mod tests {
     use mongodb::bson::{Bson, doc};
     use mongodb::results::CollectionSpecification;
 
-    use super::super::names::{ACTS, JOURNAL, ORDER, SUMS, TRANSACTIONS};
+    use super::super::names::{ACTS, JOBS, JOURNAL, ORDER, SUMS, TRANSACTIONS};
     use super::*;
 
     fn with(validator: Document) -> CollectionSpecification {
@@ -235,6 +235,7 @@ mod tests {
             expected.extend([(ORDER, "collection"), (ORDER, "index")]);
             expected.extend([(WORKERS, "collection"), (WORKERS, "index")]);
             expected.extend([(ACTS, "collection"), (ACTS, "index"), (ACTS, "index")]);
+            expected.extend([(JOBS, "collection"), (JOBS, "index"), (JOBS, "index")]);
             if history {
                 expected.extend([(SUMS, "collection"), (SUMS, "index")]);
             }

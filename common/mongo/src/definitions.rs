@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use super::index::Index;
 use super::ledger_settings::LedgerSettings;
 use super::names::{
-    ACCOUNTS, ACTS, BY_CREATION, DUE, INSERTED, JOURNAL, ORDER, PARKED, SUMS, SWEPT, TRANSACTIONS,
-    WORKERS,
+    ACCOUNTS, ACTS, BY_CREATION, DUE, INSERTED, JOBS, JOURNAL, ORDER, PARKED, SUMS, SWEPT,
+    TRANSACTIONS, WORKERS,
 };
-use super::{acts, journal, keyed, order, sums, validators, workers};
+use super::{acts, jobs, journal, keyed, order, sums, validators, workers};
 
 /// A collection that every ledger has.
 pub(super) struct Definition {
@@ -51,6 +51,7 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
         Definition { name: ORDER, validator: None, indexes: vec![order::index()] },
         Definition { name: WORKERS, validator: None, indexes: vec![workers::index()] },
         Definition { name: ACTS, validator: None, indexes: acts::indexes() },
+        Definition { name: JOBS, validator: None, indexes: jobs::indexes() },
     ];
     if settings.history {
         all.push(Definition { name: SUMS, validator: None, indexes: vec![sums::index()] });
@@ -58,8 +59,8 @@ pub(super) fn definitions(settings: &LedgerSettings, layout: Option<&Layout>) ->
     all
 }
 
-/// Whether there is no ledger without this collection. That of workers is for people who look, and
-/// that of acts may be there before the others: a note of the first act makes it.
+/// Whether there is no ledger without this collection. Those of workers and of jobs are for people
+/// who look, and that of acts may be there before the others: a note of the first act makes it.
 pub(super) fn is_needed(name: &str) -> bool {
     [ACCOUNTS, TRANSACTIONS, JOURNAL, ORDER, SUMS].contains(&name)
 }
@@ -78,6 +79,7 @@ pub(super) fn made_by_tandem(collection: &str) -> Vec<Index> {
         ORDER => vec![order::index()],
         WORKERS => vec![workers::index()],
         ACTS => acts::indexes(),
+        JOBS => jobs::indexes(),
         _ => vec![],
     }
 }

@@ -23,8 +23,8 @@ use mongodb::bson::{Bson, Document};
 use super::definitions::made_by_tandem;
 use super::index::Index;
 use super::names::{
-    ACCOUNTS, ACTS, COLLECTIONS, EVENTS, FILES, NOTES, ORDER, REQUESTS, SETTINGS, SETTLEMENT, SUMS,
-    TRANSACTIONS, WORKERS,
+    ACCOUNTS, ACTS, COLLECTIONS, EVENTS, FILES, JOBS, NOTES, ORDER, REQUESTS, SETTINGS, SETTLEMENT,
+    SUMS, TRANSACTIONS, WORKERS,
 };
 use super::seen_index::SeenIndex;
 use super::shell;
@@ -198,6 +198,41 @@ fn written(collection: &str) -> Written {
             &[
                 "_id", "kind", "at", "what", "who", "reason", "act", "endedAt", "result", "code",
                 "message",
+            ],
+        ),
+        JOBS => (
+            &["on", "again", "failures", "ids"],
+            &[
+                "_id",
+                "kind",
+                "alive",
+                "task",
+                "at",
+                "operation",
+                "words",
+                "who",
+                "actor",
+                "reason",
+                "total",
+                "state",
+                "wish",
+                "why",
+                "lease",
+                "leaseUntil",
+                "holder",
+                "losses",
+                "begun",
+                "position",
+                "done",
+                "gone",
+                "failed",
+                "read",
+                "reading",
+                "endedAt",
+                "found",
+                "job",
+                "waits",
+                "waitsUntil",
             ],
         ),
         FILES => (&["batches"], &["_id", "kind", "rows", "at"]),
@@ -387,7 +422,7 @@ mod tests {
 
     #[test]
     fn no_index_of_tandems_own_harms_it_unless_somebody_has_made_it_remove_documents() {
-        for collection in [TRANSACTIONS, WORKERS] {
+        for collection in [TRANSACTIONS, WORKERS, JOBS] {
             for own in made_by_tandem(collection) {
                 let mut index = own.to_document();
                 assert_eq!(harm(collection, &SeenIndex::new(index.clone())), None, "{}", own.name);

@@ -23,6 +23,7 @@ mod holds;
 mod in_session;
 mod index;
 mod intrusions;
+mod jobs;
 mod journal;
 mod keyed;
 mod laid_out;
@@ -98,6 +99,10 @@ pub use findings::{Finding, Lack};
 pub use floors::FloorChange;
 pub use ground::{Harm, How, Why};
 pub use in_session::InSession;
+pub use jobs::{
+    JOB_LEASE, JobActor, JobBeat, JobEnd, JobKind, JobProgress, JobRest, JobState, JobWish,
+    LETTER_LEASE, NewJob, SeenJob,
+};
 pub use journal::content as line_content;
 pub use keyed::{KeyedInsert, NEEDS_REPLICA_SET as KEYS_NEED_REPLICA_SET};
 pub use ledger_settings::{Choice, LedgerSettings, Misfit};
@@ -106,8 +111,8 @@ pub use lines::{
 };
 pub use listing::{Listed, Listing};
 pub use names::{
-    ACCOUNTS, ACTS, BY_ACCOUNT, BY_CREATION, BY_TIME, DUE, EVENTS, FILES, JOURNAL, NOTES, ORDER,
-    PROGRESS, REQUESTS, SETTINGS, SETTLEMENT, SUMS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, ACTS, BY_ACCOUNT, BY_CREATION, BY_TIME, DUE, EVENTS, FILES, JOBS, JOURNAL, NOTES,
+    ORDER, PROGRESS, REQUESTS, SETTINGS, SETTLEMENT, SUMS, TRANSACTIONS, WORKERS,
 };
 pub use not_ready::NotReady;
 pub use open::{Open, OpenSource, OpenSources, Piece, Place, Takeover, open_sources};

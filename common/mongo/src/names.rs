@@ -26,6 +26,8 @@ pub const REQUESTS: &str = "tandem.requests";
 pub const FILES: &str = "tandem.files";
 /// The collection of what people have done.
 pub const ACTS: &str = "tandem.acts";
+/// The collection of jobs, and of whose turn it is to look at the dead letters.
+pub const JOBS: &str = "tandem.jobs";
 /// The collection of how far sweepers have come.
 pub const PROGRESS: &str = "tandem.progress";
 /// The collection of the ledger's settings.
@@ -35,7 +37,7 @@ pub const SETTLEMENT: &str = "tandem.settlement";
 
 /// All collections of a ledger. Those of notes, due events, requests, files, settings, settlement
 /// and progress have no definition.
-pub(super) const COLLECTIONS: [&str; 14] = [
+pub(super) const COLLECTIONS: [&str; 15] = [
     ACCOUNTS,
     TRANSACTIONS,
     JOURNAL,
@@ -49,6 +51,7 @@ pub(super) const COLLECTIONS: [&str; 14] = [
     REQUESTS,
     FILES,
     ACTS,
+    JOBS,
     PROGRESS,
 ];
 
@@ -64,10 +67,12 @@ pub const DUE: &str = "due";
 pub const INSERTED: &str = "inserted";
 /// The indexes of lines and of sums by the accounts that they name.
 pub const BY_ACCOUNT: &str = "by_account";
-/// The indexes of lines, and of what people have done, by their moments.
+/// The indexes of lines, of what people have done, and of jobs, by their moments.
 pub const BY_TIME: &str = "by_time";
 /// The index of what people have done, by what they have done it to.
 pub const BY_SUBJECT: &str = "by_subject";
+/// The index of jobs that are under way, one of each kind.
+pub const ALIVE: &str = "alive";
 /// The index of pages of the order by the lines that they name.
 pub const BY_LINE: &str = "by_line";
 /// The index that keeps exclusive keys unique.

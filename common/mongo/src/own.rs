@@ -13,8 +13,8 @@ use mongodb::bson::{Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf,
 
 use super::Store;
 use super::names::{
-    ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SETTLEMENT, SUMS,
-    WORKERS,
+    ACTS, EVENTS, FILES, JOBS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SETTLEMENT,
+    SUMS, WORKERS,
 };
 use super::raw::{RawId, number, shown};
 use super::read::Fields;
@@ -42,6 +42,7 @@ pub(super) const WORKER: Own = Own { collection: WORKERS, kind: "tandem-worker" 
 pub(super) const REQUEST: Own = Own { collection: REQUESTS, kind: "tandem-request" };
 pub(super) const FILE: Own = Own { collection: FILES, kind: "tandem-file" };
 pub(super) const ACT: Own = Own { collection: ACTS, kind: "tandem-act" };
+pub(super) const JOB: Own = Own { collection: JOBS, kind: "tandem-job" };
 pub(super) const SWEEP_PROGRESS: Own = Own { collection: PROGRESS, kind: "tandem-progress" };
 pub(super) const LEDGER_SETTINGS: Own = Own { collection: SETTINGS, kind: "tandem-settings" };
 pub(super) const SAID_OF_SETTLEMENT: Own =
@@ -49,12 +50,13 @@ pub(super) const SAID_OF_SETTLEMENT: Own =
 
 /// Those of which all documents may be looked at: the journal, its order and its sums may have
 /// millions, and acts are kept for ever.
-const ALL: [Own; 8] = [
+const ALL: [Own; 9] = [
     DUE_EVENTS,
     PARKED_NOTE,
     WORKER,
     REQUEST,
     FILE,
+    JOB,
     SWEEP_PROGRESS,
     LEDGER_SETTINGS,
     SAID_OF_SETTLEMENT,

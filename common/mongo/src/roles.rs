@@ -8,8 +8,8 @@
 use mongodb::bson::{Document, doc};
 
 use super::names::{
-    ACCOUNTS, ACTS, EVENTS, FILES, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS, SETTLEMENT,
-    SUMS, TRANSACTIONS, WORKERS,
+    ACCOUNTS, ACTS, EVENTS, FILES, JOBS, JOURNAL, NOTES, ORDER, PROGRESS, REQUESTS, SETTINGS,
+    SETTLEMENT, SUMS, TRANSACTIONS, WORKERS,
 };
 use super::not_ready::NotReady;
 use super::{Store, fault, shell};
@@ -77,8 +77,8 @@ const OF_A_PRODUCER: [Privilege; 10] = [
 
 /// Everything that the HTTP API offers: opens and freezes accounts, sets floors, submits, cancels
 /// and reverses, brings back what was parked, pauses settlement, and audits. What people do is
-/// inserted, and never changed.
-const OF_THE_API: [Privilege; 13] = [
+/// inserted, and never changed; the jobs that they begin are changed as they go on, and stay.
+const OF_THE_API: [Privilege; 14] = [
     (ACCOUNTS, &[Find, Insert, Update]),
     (TRANSACTIONS, &[Find, Insert, Update, ChangeStream]),
     (JOURNAL, &[Find]),
@@ -88,6 +88,7 @@ const OF_THE_API: [Privilege; 13] = [
     (EVENTS, &[Find]),
     (REQUESTS, &[Find, Insert, Update]),
     (ACTS, &[Find, Insert]),
+    (JOBS, &[Find, Insert, Update]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (SETTLEMENT, &[Find, Insert, Update]),
@@ -95,7 +96,7 @@ const OF_THE_API: [Privilege; 13] = [
 ];
 
 /// Reads, and learns from a change stream what has changed since an audit began.
-const OF_AN_AUDITOR: [Privilege; 12] = [
+const OF_AN_AUDITOR: [Privilege; 13] = [
     (ACCOUNTS, &[Find]),
     (TRANSACTIONS, &[Find, ChangeStream]),
     (JOURNAL, &[Find]),
@@ -104,6 +105,7 @@ const OF_AN_AUDITOR: [Privilege; 12] = [
     (NOTES, &[Find]),
     (EVENTS, &[Find]),
     (ACTS, &[Find]),
+    (JOBS, &[Find]),
     (PROGRESS, &[Find]),
     (SETTINGS, &[Find]),
     (SETTLEMENT, &[Find]),
@@ -246,6 +248,19 @@ mod tests {
                 _ => None,
             };
             assert_eq!(on_acts.as_ref().map(|(_, names)| &names[..]), expected, "{}", role.name);
+        }
+    }
+
+    #[test]
+    fn the_api_alone_runs_jobs_and_nobody_removes_one() {
+        for role in ROLES {
+            let on_jobs = role.own_privileges().find(|(on, _)| *on == JOBS);
+            let expected: Option<&[&str]> = match role.name {
+                "tandem-api" => Some(&["find", "insert", "update"]),
+                "tandem-auditor" => Some(&["find"]),
+                _ => None,
+            };
+            assert_eq!(on_jobs.as_ref().map(|(_, names)| &names[..]), expected, "{}", role.name);
         }
     }
 

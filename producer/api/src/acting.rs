@@ -37,7 +37,8 @@ pub struct Person {
 }
 
 impl Person {
-    fn who(&self, caller: &Caller) -> ActWho {
+    /// How acts name them both.
+    pub(super) fn who(&self, caller: &Caller) -> ActWho {
         let who = who(ActVia::Console, &caller.name, self.from, &self.request);
         ActWho { person: self.name.clone(), ..who }
     }
@@ -168,7 +169,7 @@ impl Api {
     ///
     /// # Errors
     /// As `work`, and where the caller may not do it, or it can't be noted.
-    pub async fn note_act<T>(
+    pub(super) async fn note_act<T>(
         self: &Arc<Api>,
         (caller, person): (&Caller, &Person),
         (what, on): (&'static str, ActSubject),

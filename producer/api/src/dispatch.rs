@@ -174,8 +174,7 @@ async fn carry_out(
     keep: impl Send + 'static,
 ) -> Result<Answer, Problem> {
     let limit = if operation.is_long { Duration::MAX } else { limit(&call.api) };
-    // Each of the two notes of an act may take as long as a call of a server.
-    let notes = 2 * call.api.settings.give_up_after;
+    let notes = notes(&call.api);
     let limit = if act.is_some() { limit.saturating_add(notes) } else { limit };
     let running = async move {
         let answer = acting::noted(operation, call, act).await;
@@ -202,6 +201,11 @@ fn limit(api: &Api) -> Duration {
     2 * api.settings.give_up_after + Duration::from_secs(u64::from(WAIT_MAX_S) + 10)
 }
 
+/// How much longer an act may take: each of its two notes as long as a call of a server.
+fn notes(api: &Api) -> Duration {
+    2 * api.settings.give_up_after
+}
+
 /// Carries out what only reads, within the time of an operation. `name` is for the log.
 pub async fn within_limit<T: Send + 'static>(
     api: &Api,
@@ -209,6 +213,16 @@ pub async fn within_limit<T: Send + 'static>(
     look: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
     in_time(limit(api), name, look).await.map_err(Problem::of_a_look)
+}
+
+/// Carries out what changes something and is no operation, within the time of an act. `name` is for
+/// the log.
+pub async fn changing<T: Send + 'static>(
+    api: &Api,
+    name: &'static str,
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    in_time(limit(api) + notes(api), name, work).await
 }
 
 /// Does something in a task of its own, so that a caller that goes away interrupts nothing midway,

@@ -1,7 +1,7 @@
 //! Questions about the whole ledger: counts, and the audit.
 //!
 //! Both read everything that is stored. So the counts are asked for once for all who want them, at
-//! most every few seconds, and one audit runs at a time.
+//! most every few seconds, and one audit runs at a time in each server.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -167,20 +167,20 @@ pub async fn stats(call: Call) -> Result<Answer, Problem> {
 /// `POST /v1/audit`
 pub async fn audit(call: Call) -> Result<Answer, Problem> {
     let at_rest = call.flag("atRest")?;
-    let found = audited(&call.api, at_rest, |_, _| {}).await?;
-    Ok(Answer::json(StatusCode::OK, &found))
-}
-
-/// Audits, unless an audit is running.
-pub async fn audited(
-    api: &Api,
-    at_rest: bool,
-    progress: impl Fn(u64, &str) + Send + Sync,
-) -> Result<Audit, Problem> {
-    let Ok(_running) = api.asked.audit.try_acquire() else {
+    let Ok(_running) = call.api.asked.audit.try_acquire() else {
         let problem = Problem::new(Code::RateLimited, "an audit is running");
         return Err(Problem { retry_after: Some(FRESH_FOR), ..problem });
     };
     let options = Options { at_rest, ..Options::default() };
-    Ok(audit::run(&api.client, options, progress).await?.into())
+    let found = Audit::from(audit::run(&call.api.client, options, |_, _| {}).await?);
+    Ok(Answer::json(StatusCode::OK, &found))
+}
+
+/// Audits when no other audit is running.
+pub async fn audited_in_turn(
+    api: &Api,
+    progress: impl Fn(u64, &str) + Send + Sync,
+) -> Result<Audit, Problem> {
+    let _running = api.asked.audit.acquire().await.expect("it is never closed");
+    Ok(audit::run(&api.client, Options::default(), progress).await?.into())
 }

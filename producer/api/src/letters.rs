@@ -1,7 +1,8 @@
 //! Dead letters.
 //!
-//! Looking takes nothing out. One look runs at a time, because another one would not see the
-//! letters that this one holds.
+//! Looking takes nothing out. One look runs at a time, at whichever server (`one_look`), because
+//! another one would not see the letters that this one holds. Who can't look in time is told so,
+//! and nothing was changed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,11 +13,11 @@ use client::{Asked, DeadLetter, DeadLetters, Error, Fate, HeldLetter, Replay};
 use ledger::limits::{echo, echo_bytes};
 use ledger::transaction::{State, TransactionId};
 use serde::Serialize;
-use tokio::sync::MutexGuard;
 use utoipa::ToSchema;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::one_look::OneLook;
 use super::problem::{Code, Problem};
 use super::words;
 
@@ -26,7 +27,7 @@ pub const LOOKED_AT_MAX: u64 = 10_000;
 /// For how long a list looks at letters.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a look may take to begin.
+/// How long a look may wait for its turn, and then for the broker.
 const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A message that workers have given up.
@@ -151,31 +152,47 @@ impl LookedAt {
 }
 
 /// A look through the queue.
-struct Look<'a> {
+struct Look {
     letters: DeadLetters,
-    _alone: MutexGuard<'a, ()>,
+    alone: OneLook,
 }
 
-impl Look<'_> {
-    async fn begin(call: &Call) -> Result<Look<'_>, Problem> {
+impl Look {
+    async fn begin(call: &Call) -> Result<Look, Problem> {
         call.api.gate.needs_broker(Instant::now())?;
-        let begun = async {
-            let alone = call.api.looking.lock().await;
-            Ok(Look { letters: call.api.client.dead_letters().await?, _alone: alone })
+        let away = |why: &str| {
+            let again = "Nothing was changed; try again in some seconds";
+            Problem::new(Code::Unavailable, format!("{why}. {again}"))
         };
-        // A broker that is cut off says nothing at all.
-        tokio::time::timeout(BEGIN_LIMIT, begun).await.unwrap_or_else(|_| {
-            let why = "RabbitMQ gives no letters: it does not answer, or another look goes on";
-            Err(Problem::new(Code::Unavailable, why))
-        })
+        let until = tokio::time::Instant::now() + BEGIN_LIMIT;
+        let alone = OneLook::begin(&call.api, until).await?;
+        let alone = alone.ok_or_else(|| {
+            away("another look at the dead letters goes on, at this server or at another one")
+        })?;
+        // A broker that is cut off says nothing at all. What is dropped then may still hold a
+        // letter, so the turn runs out by itself.
+        match tokio::time::timeout(BEGIN_LIMIT, call.api.client.dead_letters()).await {
+            Ok(Ok(letters)) => Ok(Look { letters, alone }),
+            Ok(Err(error)) => {
+                alone.end().await;
+                Err(error.into())
+            }
+            Err(_) => Err(away("RabbitMQ gives no letters: it does not answer")),
+        }
     }
 
     async fn next(&mut self) -> Result<Option<HeldLetter>, Problem> {
+        if self.alone.is_lost() {
+            let why = "this look has taken too long, and another one has begun: look again";
+            return Err(Problem::new(Code::Unavailable, why));
+        }
         Ok(self.letters.next().await.map_err(Error::from)?)
     }
 
+    /// The next one begins when the broker has put back what this one held.
     async fn end(self) {
         self.letters.close().await;
+        self.alone.end().await;
     }
 }
 
@@ -188,11 +205,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
     Ok(Answer::json(StatusCode::OK, &listed?))
 }
 
-async fn listed(
-    look: &mut Look<'_>,
-    limit: usize,
-    reason: Option<&str>,
-) -> Result<Letters, Problem> {
+async fn listed(look: &mut Look, limit: usize, reason: Option<&str>) -> Result<Letters, Problem> {
     let (mut groups, mut items, mut count) = (BTreeMap::<String, u64>::new(), Vec::new(), 0);
     let begun = Instant::now();
     while count < LOOKED_AT_MAX && begun.elapsed() < LOOK_LIMIT {
@@ -244,7 +257,7 @@ async fn one(call: &Call, act: Act) -> Result<Answer, Problem> {
     Ok(Answer::json(StatusCode::OK, &done?))
 }
 
-async fn find_and_do(call: &Call, act: Act, look: &mut Look<'_>) -> Result<LookedAt, Problem> {
+async fn find_and_do(call: &Call, act: Act, look: &mut Look) -> Result<LookedAt, Problem> {
     let client = &call.api.client;
     while let Some(held) = look.next().await? {
         if held.letter.id != call.id {

@@ -19,12 +19,14 @@ mod grant;
 pub mod holds;
 mod hub;
 mod items;
+mod jobs;
 mod keys;
 mod ledger;
 mod letters;
 mod listeners;
 mod looks;
 mod metrics;
+mod one_look;
 pub mod openapi;
 pub mod operation;
 mod origin;
@@ -80,6 +82,7 @@ use self::rates::Strangers;
 pub use self::acting::{Person, REASON};
 pub use self::answer::Answer;
 pub use self::dispatch::{Shown, ask, show_page};
+pub use self::jobs::JobOrder;
 pub use self::origin::check as check_origin;
 pub use self::problem::{Code, Problem};
 pub use self::rates::Peer;
@@ -157,6 +160,7 @@ pub mod limits {
     pub use super::bodies::BYTES_MAX as BODIES_BYTES_MAX;
     pub use super::export::AT_ONCE as EXPORTS_AT_ONCE;
     pub use super::hub::BYTES_MAX as EVENTS_BYTES_MAX;
+    pub use super::jobs::{FAILURES_MAX as JOB_FAILURES_MAX, LISTED_MAX as JOBS_LISTED_MAX};
     pub use super::ledger::STATS_COUNTED_MAX;
     pub use super::letters::LOOKED_AT_MAX as LETTERS_LOOKED_AT_MAX;
     pub use super::overview::VIEWERS_MAX;
@@ -188,8 +192,9 @@ pub struct Api {
     lists: Semaphore,
     /// So many files are exported at a time, because each holds a page for its reader.
     exports: Arc<Semaphore>,
-    /// One look at the dead letters at a time: another one would not see what this one holds.
-    looking: tokio::sync::Mutex<()>,
+    jobs: jobs::Jobs,
+    /// One look of this server at the dead letters at a time.
+    looking: Arc<tokio::sync::Mutex<()>>,
     /// Whether it is about to end.
     stop: CancellationToken,
 }
@@ -221,7 +226,8 @@ impl Api {
             seen: settlement::Seen::default(),
             lists: Semaphore::new(LISTS_AT_ONCE),
             exports: Arc::new(Semaphore::new(export::AT_ONCE)),
-            looking: tokio::sync::Mutex::default(),
+            jobs: jobs::Jobs::default(),
+            looking: Arc::default(),
             settings,
             stop,
         })
@@ -241,6 +247,8 @@ impl Api {
         beside.spawn(gate::watch(api.gate.clone(), client.clone(), stop.clone()));
         beside.spawn(hub::run(api.hub.clone(), client, stop.clone()));
         beside.spawn(reload(api.clone(), stop.clone()));
+        // Not until the last request is answered: another server goes on with the jobs at once.
+        beside.spawn(jobs::watch(api.clone(), api.stop.clone()));
         if let Some(tls) = &api.tls {
             beside.spawn(tls::watch(tls.clone(), stop.clone()));
         }

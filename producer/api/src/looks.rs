@@ -10,7 +10,6 @@ use mongo::{ParkedFilter, ParkedTransaction};
 
 use super::Api;
 use super::dispatch::within_limit;
-use super::ledger::{Audit, audited};
 use super::problem::Problem;
 use super::routes;
 use super::tokens::{Caller, Scope};
@@ -60,17 +59,5 @@ impl Api {
         let (api, id) = (self.clone(), id.to_owned());
         let look = async move { Ok(api.client.event_is_due(&id).await?) };
         within_limit(self, "eventIsDue", look).await
-    }
-
-    /// Audits the ledger, unless an audit is running. It takes as long as it takes, and tells its
-    /// progress.
-    ///
-    /// # Errors
-    /// As the operation `audit`; whoever asks is admitted to it before.
-    pub async fn audit(
-        &self,
-        progress: impl Fn(u64, &str) + Send + Sync,
-    ) -> Result<Audit, Problem> {
-        audited(self, false, progress).await
     }
 }

@@ -1,4 +1,4 @@
-//! The keys that sessions of the console are sealed with.
+//! The keys that sessions of the console are sealed with, and whose the jobs are.
 //!
 //! The file has a key in each line: the first one seals, and all of them open. So a new key is added
 //! behind the others, comes to the front when all servers have it, and the old one is taken out when
@@ -12,6 +12,9 @@
 
 use std::path::Path;
 
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::IntoResponse;
+use axum_extra::extract::cookie::{Cookie, Key, PrivateCookieJar};
 use observe::secret_file;
 use sha2::{Digest, Sha512};
 
@@ -71,11 +74,47 @@ impl SessionKeys {
     pub fn all(&self) -> &[[u8; 64]] {
         &self.0
     }
+
+    /// Seals a text for servers with this key: nobody else reads it, and under another name they
+    /// don't either. It is sealed as a cookie of that name is.
+    pub fn seal(&self, name: &str, text: &str) -> String {
+        let cookie = Cookie::new(name.to_owned(), text.to_owned());
+        let sealed = PrivateCookieJar::new(Key::from(self.newest())).add(cookie).into_response();
+        let sealed = sealed.headers().get(header::SET_COOKIE).and_then(|it| it.to_str().ok());
+        let pair = sealed.expect("a cookie that was added is plain text");
+        pair.split_once('=').expect("a name and a value").1.to_owned()
+    }
+
+    /// The text that was sealed under this name, if one of the keys opens it.
+    pub fn open(&self, name: &str, sealed: &str) -> Option<String> {
+        let pair = HeaderValue::try_from(format!("{name}={sealed}")).ok()?;
+        let headers = HeaderMap::from_iter([(header::COOKIE, pair)]);
+        let open = |key: &[u8; 64]| {
+            let jar = PrivateCookieJar::from_headers(&headers, Key::from(key));
+            Some(jar.get(name)?.value().to_owned())
+        };
+        self.0.iter().find_map(open)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_sealed_is_opened_by_the_same_key_under_the_same_name_only() {
+        let (new, old) = ("n".repeat(64), "o".repeat(64));
+        let keys = |text: &str| SessionKeys::parse(text).expect("long enough");
+        let sealed = keys(&old).seal("tandem_job.1", "whose it is");
+        assert!(!sealed.contains("whose"), "{sealed}");
+        let opened = Some("whose it is".to_owned());
+        assert_eq!(keys(&old).open("tandem_job.1", &sealed), opened);
+        assert_eq!(keys(&format!("{new}\n{old}")).open("tandem_job.1", &sealed), opened);
+        assert_eq!(keys(&old).open("tandem_job.2", &sealed), None, "it is of another job");
+        assert_eq!(keys(&old).open("tandem_session", &sealed), None, "it opens no session");
+        assert_eq!(keys(&new).open("tandem_job.1", &sealed), None, "the key is gone");
+        assert_eq!(keys(&old).open("tandem_job.1", "x; tandem_job.1=y"), None);
+    }
 
     #[test]
     fn a_short_key_is_named_by_its_line_and_the_first_key_seals() {

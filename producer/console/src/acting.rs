@@ -7,11 +7,10 @@
 
 use std::collections::HashMap;
 
-use api::{Answer, Code, Person, Problem, REASON};
+use api::{Answer, Code, Problem, REASON};
 use axum::http::StatusCode;
 use ledger::limits::echo;
 use maud::{Markup, html};
-use mongo::ActSubject;
 use serde_json::{Value, json};
 
 use super::act::Act;
@@ -175,7 +174,7 @@ async fn acted(
     let person = visit.acting(reason);
     let plainly = |answer: Value| said(&answer);
     let done = match manner(act) {
-        Manner::Audits => begin_audit(visit, &person).await.map(plainly),
+        Manner::Audits => audit::start(visit, &person).await.map(|()| String::new()),
         Manner::Captures => {
             let done = capture::confirm(visit, &person, id, value).await;
             done.map(|answer| capture::said(&said(&answer), value))
@@ -244,13 +243,6 @@ async fn ask_again(
         // Who may act and not read is told without the form.
         Err(_) => Err(problem),
     }
-}
-
-async fn begin_audit(visit: &Visit, person: &Person) -> Result<Value, Problem> {
-    let begin = async { audit::start(&visit.api, &visit.console, &visit.caller.name) };
-    let (who, what) = ((&*visit.caller, person), ("audit.begin", ActSubject::ledger()));
-    let told = "it was begun; the console shows what it finds";
-    visit.api.note_act(who, what, begin, told).await.map(|()| Value::Null)
 }
 
 /// What an answer says of how it stands now.

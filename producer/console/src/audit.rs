@@ -1,114 +1,88 @@
-//! The audit: one at a time, in this process, with its progress.
+//! The audit: one at a time in the ledger, with its progress, whichever server runs it.
 //!
-//! Fails with a sentence on the page when a server goes away. A restarted server knows nothing of
-//! an earlier one, and the page says so.
+//! Owns nothing but the page: an audit is a job of the ledger, so each server shows it and stops
+//! it, and it outlives restarts. Promises to say when another server had to begin it again. Says in
+//! a sentence why one did not come to its end.
 
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
-
-use api::{Api, Code, Problem};
+use api::{JobOrder, Person, Problem};
 use ledger::remedy::Remedy;
 use maud::{Markup, html};
+use mongo::{ActSubject, JobKind, JobState, SeenJob};
 use serde_json::Value;
 
-use super::Console;
 use super::act::{Act, buttons};
 use super::handbook::reference;
 use super::html::{account, grouped, items, page as framed, table, text, transaction};
+use super::job;
 use super::visit::Visit;
 
-/// The last audit of this server, if there was one.
-#[derive(Default)]
-pub struct Audits(Mutex<Option<Job>>);
+/// The address of the page.
+pub const PAGE: &str = "/console/audit";
 
-#[derive(Clone)]
-struct Job {
-    by: String,
-    begun: Instant,
-    read: u64,
-    what: String,
-    ended: Option<Result<Value, String>>,
-}
-
-impl Audits {
-    fn last(&self) -> Option<Job> {
-        self.0.lock().expect("no holder panics").clone()
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Job)) {
-        self.0.lock().expect("no holder panics").as_mut().map(change);
-    }
-
-    /// Notes a new one, unless one is running.
-    fn begin(&self, by: &str) -> Result<(), Problem> {
-        let mut last = self.0.lock().expect("no holder panics");
-        if last.as_ref().is_some_and(|job| job.ended.is_none()) {
-            return Err(Problem::new(Code::RateLimited, "an audit is running"));
-        }
-        *last = Some(Job {
-            by: by.to_owned(),
-            begun: Instant::now(),
-            read: 0,
-            what: String::new(),
-            ended: None,
-        });
-        Ok(())
-    }
-}
-
-/// Begins an audit; it goes on by itself.
-pub fn start(api: &Arc<Api>, console: &Arc<Console>, by: &str) -> Result<(), Problem> {
-    console.audits.begin(by)?;
-    let (api, console) = (api.clone(), console.clone());
-    tokio::spawn(async move {
-        let ended = tokio::spawn(audited(api, console.clone())).await;
-        let broken = |_| Err("it broke down, and the log says why".to_owned());
-        let ended = ended.unwrap_or_else(broken);
-        console.audits.change(|job| job.ended = Some(ended));
-    });
-    Ok(())
-}
-
-async fn audited(api: Arc<Api>, console: Arc<Console>) -> Result<Value, String> {
-    let progress = |read: u64, what: &str| {
-        console.audits.change(|job| (job.read, job.what) = (read, what.to_owned()));
+/// Begins an audit; a server goes on with it.
+pub async fn start(visit: &Visit, person: &Person) -> Result<(), Problem> {
+    let order = JobOrder {
+        kind: JobKind::Audit,
+        operation: Act::Audit.operation(),
+        words: "the whole ledger".to_owned(),
+        on: ActSubject::ledger(),
+        ids: Vec::new(),
     };
-    let found = api.audit(progress).await.map_err(|problem| problem.detail)?;
-    Ok(serde_json::to_value(&found).unwrap_or_default())
+    visit.api.begin_job((visit.caller.clone(), person.clone()), order).await.map(drop)
 }
 
 /// `GET /console/audit`
-pub fn page(visit: &Visit) -> Result<Markup, Problem> {
-    let job = visit.console.audits.last();
-    let running = job.as_ref().is_some_and(|job| job.ended.is_none());
+pub async fn page(visit: &Visit) -> Result<Markup, Problem> {
+    let job = visit.api.last_job(JobKind::Audit).await?;
+    let may_steer = visit.may("listParked");
+    let running = job.as_ref().is_some_and(|job| job.state.is_alive());
     let content = html! {
         p { "An audit reads every account and every transaction and checks every rule of the ledger as of one moment." }
         @if !running { (buttons(visit, "ledger", &Value::Null, &[Act::Audit])) }
         section #audit data-again=[running.then_some("1000")] aria-live="polite" {
             @match &job {
-                None => p { "No audit was started here since this server began." },
-                Some(job) => (shown(job)),
+                None => p { "No audit was started in this ledger yet by the console." },
+                Some(job) => (shown(job, may_steer)),
             }
         }
+        @if may_steer { p { a href=(job::PAGE) { "The last jobs and audits" } } }
     };
     Ok(framed(Some(visit), "Audit", content))
 }
 
-fn shown(job: &Job) -> Markup {
-    match &job.ended {
-        None => html! {
-            p { "Running for " (job.begun.elapsed().as_secs()) " s, started by " b { (job.by) } ": "
-                (grouped(job.read)) " documents read, " (job.what) "." }
-            p { a href="/console/audit" { "Look again" } }
-        },
-        Some(Err(problem)) => {
-            html! { p.problem role="alert" { "It did not come to its end: " (problem) } }
+/// How an audit stands, and what it has found; with the button that stops it, for who may do that.
+pub fn shown(job: &SeenJob, may_steer: bool) -> Markup {
+    html! {
+        (job::begun(job))
+        @if job.state.is_alive() {
+            p { (job::stand(job)) }
+            p { "For " (job::seconds(job)) " s: " (grouped(job.progress.read)) " documents read"
+                @if !job.progress.reading.is_empty() { ", " (job.progress.reading) } "." }
         }
-        Some(Ok(found)) => found_by(job, found),
+        @if job.begun > 1 {
+            p { "It was begun " (grouped(job.begun)) " times, each time from the start: a server that ran it has ended, or was lost." }
+        }
+        @if may_steer { (job::buttons(job)) }
+        (ended(job))
     }
 }
 
-fn found_by(job: &Job, found: &Value) -> Markup {
+fn ended(job: &SeenJob) -> Markup {
+    let found = job.found.as_deref().and_then(|found| serde_json::from_str(found).ok());
+    match (job.state, found) {
+        (JobState::Running | JobState::Paused, _) => html! {},
+        (JobState::Stopped, _) => {
+            html! { p { "It was stopped before its end, and says nothing." } }
+        }
+        (JobState::Ended, Some(found)) => found_by(&found),
+        (JobState::Ended | JobState::Broken, _) => {
+            let problem = job.why.as_deref().unwrap_or("what it has found can't be read");
+            html! { p.problem role="alert" { "It did not come to its end: " (problem) } }
+        }
+    }
+}
+
+fn found_by(found: &Value) -> Markup {
     let number = |name: &str| grouped(found[name].as_u64().unwrap_or_default());
     html! {
         @if found["ok"] == true { p.fine { "Every rule holds." } }
@@ -116,7 +90,7 @@ fn found_by(job: &Job, found: &Value) -> Markup {
         @else { p.problem role="alert" { b { (number("violationCount")) " violations. " } "Money may be wrong: change nothing before you have read this. " (reference("operating.md#the-books-do-not-balance")) } }
         p { (number("accounts")) " accounts and " (number("transactions")) " transactions, "
             (number("inFlight")) " of them in flight, " (number("resting")) " scheduled or on hold and " (number("parked")) " parked, in "
-            (found["seconds"]) " s. Started by " b { (job.by) } "." }
+            (found["seconds"]) " s." }
         @if found["unexplainedAccounts"].as_u64().is_some_and(|accounts| accounts > 0) {
             p.problem { b { "Unexplained by Tandem: " } "other programs have moved "
                 @for (at, sum) in items(found, "unexplained").iter().enumerate() {

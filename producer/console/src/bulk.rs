@@ -282,5 +282,5 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         JobRequest { act: target.act, what, subject, reason: echo(&reason).into_owned(), ids },
     )
     .await?;
-    Ok(go_to("/console/job"))
+    Ok(go_to(job::PAGE))
 }

@@ -1,34 +1,23 @@
-//! A bulk job: one act on many items, one job at a time, in this process.
+//! Bulk jobs as pages: the one under way or the last one, each by its id, and the list of the last
+//! jobs and audits.
 //!
-//! Promises that each item goes through the API's own operation, with the scopes that the token has
-//! at that moment, and is noted as an act of its own, with the job's reason; that a pause takes
-//! effect after a few items; and that a server that is away pauses the job, so that what is left is
-//! not lost as failed. A job may be started again: what is done already counts as gone. A restarted
-//! server knows nothing of an earlier job, and the page says so. A job whose task breaks down is
-//! shown as broken.
+//! Owns nothing but the pages: jobs are of the ledger, and the API's servers run them
+//! (`api::JobOrder`). Promises that each server shows the same, and that whoever steers a job
+//! steers the one that the page shows. Fails with a page that says why.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
-
-use api::{Answer, Api, Caller, Code, Person, Problem};
+use api::{Answer, Code, JobOrder, Problem};
 use bson::DateTime;
-use futures_util::{StreamExt, stream};
+use ledger::json::timestamp;
 use maud::{Markup, html};
-use mongo::ActSubject;
-use tokio::sync::watch;
+use mongo::{ActSubject, ActWho, JobKind, JobState, JobWish, SeenJob};
 
 use super::act::Act;
-use super::html::{grouped, page as framed, table};
-use super::visit::{Visit, ask};
-use super::{Console, fields, go_to};
+use super::html::{grouped, link, moment, page as framed, table};
+use super::visit::Visit;
+use super::{audit, fields, go_to};
 
-/// How many items are under way at once.
-const AT_ONCE: usize = 4;
-/// After so many items the job looks whether it shall pause.
-const CHUNK: usize = 16;
-/// How many failures are told one by one.
-const FAILURES_MAX: usize = 100;
+/// The address of the page.
+pub const PAGE: &str = "/console/job";
 
 /// What a job is for.
 pub struct JobRequest {
@@ -44,313 +33,206 @@ pub struct JobRequest {
     pub ids: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
-    GoOn,
-    Pause,
-    Stop,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-enum Stand {
-    Running,
-    Paused,
-    Ended,
-    Stopped,
-    Broken,
-}
-
-#[derive(Clone)]
-struct Job {
-    act: Act,
-    what: String,
-    subject: ActSubject,
-    reason: String,
-    by: Arc<Caller>,
-    begun: Instant,
-    wishes: watch::Sender<Wish>,
-    stand: Stand,
-    /// Why it has paused or stopped by itself.
-    why: Option<String>,
-    total: usize,
-    done: u64,
-    gone: u64,
-    failed: u64,
-    failures: Vec<(String, String)>,
-}
-
-impl Job {
-    fn is_alive(&self) -> bool {
-        matches!(self.stand, Stand::Running | Stand::Paused)
-    }
-
-    fn past(&self) -> u64 {
-        self.done + self.gone + self.failed
-    }
-
-    fn note(&mut self, id: &str, problem: Option<&Problem>) {
-        match problem {
-            None => self.done += 1,
-            Some(problem) if problem.code == Code::NotFound => self.gone += 1,
-            Some(problem) => {
-                self.failed += 1;
-                if self.failures.len() < FAILURES_MAX {
-                    self.failures.push((id.to_owned(), problem.detail.clone()));
-                }
-            }
-        }
-    }
-}
-
-/// The last job of this server, if there was one.
-#[derive(Default)]
-pub struct Jobs(Mutex<Option<Job>>);
-
-impl Jobs {
-    fn slot(&self) -> MutexGuard<'_, Option<Job>> {
-        // Each change of a job is complete at every line.
-        self.0.lock().unwrap_or_else(|broken| broken.into_inner())
-    }
-
-    fn last(&self) -> Option<Job> {
-        self.slot().clone()
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Job)) {
-        self.slot().as_mut().map(change);
-    }
-
-    fn begin(&self, job: Job) -> Result<(), Problem> {
-        let mut slot = self.slot();
-        if slot.as_ref().is_some_and(Job::is_alive) {
-            return Err(Problem::new(
-                Code::RateLimited,
-                "another job is under way: let it end, or stop it",
-            ));
-        }
-        *slot = Some(job);
-        Ok(())
-    }
-}
-
-/// Begins a job; it goes on by itself.
+/// Begins a job; the servers go on with it.
 pub async fn start(visit: &Visit, order: JobRequest) -> Result<(), Problem> {
-    let person = visit.acting(&order.reason);
-    let (who, what) = ((&*visit.caller, &person), ("job.begin", order.subject.clone()));
-    let begin = async { begin(visit, &person, order) };
-    visit.api.note_act(who, what, begin, "it was begun; each item is an act of its own").await
+    let JobRequest { act, what, subject, reason, ids } = order;
+    let (kind, operation) = (JobKind::Bulk, act.operation());
+    let order = JobOrder { kind, operation, words: what, on: subject, ids };
+    let who = (visit.caller.clone(), visit.acting(&reason));
+    visit.api.begin_job(who, order).await.map(drop)
 }
 
-fn begin(visit: &Visit, person: &Person, order: JobRequest) -> Result<(), Problem> {
-    let (wishes, wished) = watch::channel(Wish::GoOn);
-    let job = Job {
-        act: order.act,
-        what: order.what,
-        subject: order.subject,
-        reason: order.reason,
-        by: visit.caller.clone(),
-        begun: Instant::now(),
-        wishes,
-        stand: Stand::Running,
-        why: None,
-        total: order.ids.len(),
-        done: 0,
-        gone: 0,
-        failed: 0,
-        failures: Vec::new(),
-    };
-    log(&job, &visit.caller, &person.request, "started");
-    let (act, by) = (job.act, (job.by.clone(), person.clone()));
-    let (api, console) = (visit.api.clone(), visit.console.clone());
-    console.jobs.begin(job)?;
-    tokio::spawn(async move {
-        let running = tokio::spawn(run(api, console.clone(), act, by, order.ids.into(), wished));
-        let stand = running.await.unwrap_or(Stand::Broken);
-        console.jobs.change(|job| {
-            job.stand = stand;
-            log(job, &job.by.clone(), "", "ended");
-        });
-    });
-    Ok(())
-}
-
-/// Works through the items; returns how it ends.
-async fn run(
-    api: Arc<Api>,
-    console: Arc<Console>,
-    act: Act,
-    by: (Arc<Caller>, Person),
-    mut left: VecDeque<String>,
-    mut wished: watch::Receiver<Wish>,
-) -> Stand {
-    let jobs = &console.jobs;
-    loop {
-        let wish = *wished.borrow_and_update();
-        match wish {
-            Wish::GoOn => jobs.change(|job| job.stand = Stand::Running),
-            Wish::Stop => return Stand::Stopped,
-            Wish::Pause => {
-                jobs.change(|job| job.stand = Stand::Paused);
-                if wished.changed().await.is_err() {
-                    return Stand::Broken;
-                }
-                continue;
-            }
-        }
-        if left.is_empty() {
-            return Stand::Ended;
-        }
-        let chunk: Vec<String> = left.drain(..left.len().min(CHUNK)).collect();
-        let tried: Vec<(String, Result<(), Problem>)> = stream::iter(chunk)
-            .map(|id| one(&api, act, &by, id))
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        for (id, result) in tried {
-            match result {
-                Err(problem) if is_for_all(problem.code) => {
-                    left.push_front(id);
-                    jobs.change(|job| {
-                        job.why = Some(problem.detail);
-                        // Whoever wants it stopped at this moment gets that.
-                        job.wishes.send_if_modified(|wish| {
-                            let goes_on = *wish == Wish::GoOn;
-                            if goes_on {
-                                *wish = Wish::Pause;
-                            }
-                            goes_on
-                        });
-                    });
-                }
-                result => jobs.change(|job| job.note(&id, result.err().as_ref())),
-            }
-        }
-    }
-}
-
-/// Whether the next item would fail for the same cause.
-fn is_for_all(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Unknown | Code::Forbidden | Code::Unauthorized)
-}
-
-async fn one(
-    api: &Arc<Api>,
-    act: Act,
-    (by, person): &(Arc<Caller>, Person),
-    id: String,
-) -> (String, Result<(), Problem>) {
-    let gone = || {
-        Problem::new(Code::Unauthorized, "the token of whoever started it is gone, or has expired")
-    };
-    let caller = api.tokens().again(&by.digest(), DateTime::now()).cloned();
-    let done = match caller {
-        None => Err(gone()),
-        Some(caller) => ask(api, (&caller, person), act.operation(), &id, &[]).await.map(drop),
-    };
-    (id, done)
-}
-
-/// `POST /console/job`: pauses, goes on with or stops the job.
+/// `POST /console/job`: lets a job or an audit go on, pauses or stops it. Without an id, it is the
+/// bulk job that was begun last.
 pub async fn steer(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
     visit.require("listParked")?;
     let fields = fields(form);
     let wish = match fields.get("do").map(String::as_str) {
-        Some("pause") => Wish::Pause,
-        Some("resume") => Wish::GoOn,
-        Some("stop") => Wish::Stop,
+        Some("pause") => JobWish::Pause,
+        Some("resume") => JobWish::GoOn,
+        Some("stop") => JobWish::Stop,
         _ => return Err(Problem::new(Code::Malformed, "a job can pause, resume or stop")),
     };
-    let subject = visit.console.jobs.last().map_or_else(ActSubject::ledger, |job| job.subject);
-    let (what, told) = match wish {
-        Wish::GoOn => ("job.resume", "it goes on"),
-        Wish::Pause => ("job.pause", "it is paused after the items that are under way"),
-        Wish::Stop => ("job.stop", "it is stopped after the items that are under way"),
+    let job = match fields.get("id").filter(|id| !id.is_empty()) {
+        Some(id) => visit.api.job(id).await?,
+        None => visit.api.last_job(JobKind::Bulk).await?,
     };
-    let who = (&*visit.caller, &visit.person);
-    visit.api.note_act(who, (what, subject), async { steered(visit, wish) }, told).await?;
-    Ok(go_to("/console/job"))
+    let back = match job.as_ref().map(|job| job.kind) {
+        Some(JobKind::Audit) => audit::PAGE,
+        Some(JobKind::Bulk) | None => PAGE,
+    };
+    visit.api.steer_job((visit.caller.clone(), visit.person.clone()), job, wish).await?;
+    Ok(go_to(back))
 }
 
-fn steered(visit: &Visit, wish: Wish) -> Result<(), Problem> {
-    let mut slot = visit.console.jobs.slot();
-    let Some(job) = slot.as_mut().filter(|job| job.is_alive()) else {
-        return Err(Problem::new(Code::WrongState, "there is no job that goes on"));
-    };
-    job.why = None;
-    job.wishes.send_replace(wish);
-    let word = match wish {
-        Wish::GoOn => "goes on",
-        Wish::Pause => "is paused",
-        Wish::Stop => "is stopped",
-    };
-    log(job, &visit.caller, &visit.person.request, word);
-    Ok(())
-}
-
-fn log(job: &Job, who: &Caller, request: &str, event: &str) {
-    tracing::info!(
-        target: "operator",
-        who = who.name,
-        job = job.act.name(),
-        event,
-        of = job.what,
-        items = job.total,
-        done = job.done,
-        gone = job.gone,
-        failed = job.failed,
-        reason = job.reason,
-        request,
-    );
-}
-
-/// `GET /console/job`
-pub fn page(visit: &Visit) -> Result<Markup, Problem> {
+/// `GET /console/job`: the job of the id that is given, or the bulk job that was begun last; and
+/// the last jobs.
+pub async fn page(visit: &Visit) -> Result<Markup, Problem> {
     visit.require("listParked")?;
-    let job = visit.console.jobs.last();
-    let again = job.as_ref().is_some_and(Job::is_alive).then_some("1000");
+    let id = visit.param("id");
+    let job = match id {
+        Some(id) => {
+            let none = || Problem::new(Code::NotFound, "there is no such job");
+            Some(visit.api.job(id).await?.ok_or_else(none)?)
+        }
+        None => visit.api.last_job(JobKind::Bulk).await?,
+    };
+    let last = visit.api.last_jobs().await?;
+    let again = job.as_ref().is_some_and(|job| job.state.is_alive()).then_some("1000");
     let content = html! {
         section #job data-again=[again] aria-live="polite" {
             @match &job {
-                None => p { "No job was started here since this server began. To start one, go to the "
+                None => p { "No job was started in this ledger yet. To start one, go to the "
                     a href="/console/letters" { "dead letters and parked transactions" } "." },
                 Some(job) => (shown(job)),
             }
         }
+        @if !last.is_empty() { section { h2 { "The last jobs and audits" } (listed(&last)) } }
     };
-    Ok(framed(Some(visit), "Bulk job", content))
+    let title = match job.map(|job| job.kind) {
+        Some(JobKind::Audit) => "Audit",
+        Some(JobKind::Bulk) | None => "Bulk job",
+    };
+    Ok(framed(Some(visit), title, content))
 }
 
-fn shown(job: &Job) -> Markup {
-    let stand = match job.stand {
-        Stand::Running => "running",
-        Stand::Paused => "paused",
-        Stand::Ended => "ended",
-        Stand::Stopped => "stopped",
-        Stand::Broken => "broken: it broke down, and the log says why",
-    };
-    let total = u64::try_from(job.total).unwrap_or(u64::MAX);
+fn shown(job: &SeenJob) -> Markup {
+    match job.kind {
+        JobKind::Audit => audit::shown(job, true),
+        JobKind::Bulk => shown_bulk(job),
+    }
+}
+
+fn shown_bulk(job: &SeenJob) -> Markup {
+    let progress = &job.progress;
+    let past = progress.done + progress.gone + progress.failed;
     html! {
-        p { b { (job.act.verb()) } ": " (job.what) "." }
-        p { "Started by " b { (job.by.name) } " " (job.begun.elapsed().as_secs()) " s ago: " (job.reason) }
-        p { "It is " b { (stand) } @if let Some(why) = &job.why { ": " (why) } }
-        p { label for="progress" { (grouped(job.past())) " of " (grouped(total)) } " "
-            progress #progress max=(total) value=(job.past()) { } }
-        p { (grouped(job.done)) " done, " (grouped(job.gone)) " were not there any more, "
-            (grouped(job.failed)) " failed." }
-        @if job.is_alive() {
-            form.acts method="post" action="/console/job" {
-                @if job.stand == Stand::Paused { button name="do" value="resume" { "Go on" } }
-                @else { button name="do" value="pause" { "Pause" } }
-                " " button name="do" value="stop" { "Stop" }
-                " " a href="/console/job" { "Look again" }
-            }
+        p { b { (verb(job)) } ": " (job.words) "." }
+        (begun(job))
+        @if job.actor.who != job.who {
+            p { "It acts for " (named(&job.actor.who)) ", who has let it go on." }
         }
-        @if !job.failures.is_empty() {
+        p { (stand(job)) }
+        p { label for="progress" { (grouped(past)) " of " (grouped(job.total)) } " "
+            progress #progress max=(job.total) value=(past) { } }
+        p { (grouped(progress.done)) " done, " (grouped(progress.gone)) " were not there any more, "
+            (grouped(progress.failed)) " failed." }
+        @if job.begun > 1 {
+            p.note { "Servers have taken it up " (grouped(job.begun)) " times. What one that was lost has done and \
+                could not note any more counts as not there any more." }
+        }
+        (buttons(job))
+        @if !progress.failures.is_empty() {
             (table("What failed, at most 100", &["Id", "Why"], html! {
-                @for (id, why) in &job.failures {
+                @for (id, why) in &progress.failures {
                     tr { th.id scope="row" { (id) } td { (why) } }
                 }
             }))
         }
     }
+}
+
+/// Who has begun it, when and why.
+pub fn begun(job: &SeenJob) -> Markup {
+    html! {
+        p { "Started by " (named(&job.who)) " at " (moment(&timestamp(job.at)))
+            @if let Some(reason) = &job.reason { ": " (reason) } }
+        @if let Some(at) = job.ended_at { p { "Over since " (moment(&timestamp(at))) "." } }
+    }
+}
+
+/// How it stands, and where it goes on.
+pub fn stand(job: &SeenJob) -> Markup {
+    let why = job.why.as_deref();
+    let wish = match (job.state, job.wish) {
+        (JobState::Running, JobWish::Pause) => Some("it is about to pause"),
+        (JobState::Running, JobWish::Stop) => Some("it is about to stop"),
+        (JobState::Running, JobWish::GoOn) if !job.is_held() => {
+            Some("a server goes on with it within seconds")
+        }
+        (JobState::Paused, JobWish::GoOn) => Some("a server goes on with it within seconds"),
+        (JobState::Running | JobState::Paused, _)
+        | (JobState::Stopped | JobState::Ended | JobState::Broken, _) => None,
+    };
+    html! {
+        "It is " b { (job.state.as_str()) }
+        @if let Some(why) = why { ": " (why) }
+        @if let Some(wish) = wish { "; " (wish) }
+        @if job.state == JobState::Running && job.is_held() { ", at " (job.holder) }
+        "."
+    }
+}
+
+/// The buttons of a job that is not over. Where a server has it, a wish is heard within a second.
+pub fn buttons(job: &SeenJob) -> Markup {
+    let (goes_on, pauses) = match (job.kind, job.wish) {
+        (_, JobWish::Pause) => (true, false),
+        (JobKind::Bulk, JobWish::GoOn) => (false, true),
+        (JobKind::Audit, JobWish::GoOn) | (_, JobWish::Stop) => (false, false),
+    };
+    html! {
+        @if job.state.is_alive() {
+            form.acts method="post" action=(PAGE) {
+                input type="hidden" name="id" value=(job.id);
+                @if goes_on { button name="do" value="resume" { "Go on" } " " }
+                @if pauses { button name="do" value="pause" { "Pause" } " " }
+                button name="do" value="stop" { "Stop" }
+                " " a href=(link(PAGE, &[("id", &job.id)])) { "Look again" }
+            }
+        }
+    }
+}
+
+fn listed(jobs: &[SeenJob]) -> Markup {
+    const HEADS: [&str; 6] = ["Begun", "What", "About", "Who", "Why", "What became of it"];
+    table(
+        "The last jobs and audits, at most 50, newest first",
+        &HEADS,
+        html! {
+            @for job in jobs {
+                tr {
+                    th scope="row" { a href=(link(PAGE, &[("id", &job.id)])) { (moment(&timestamp(job.at))) } }
+                    td { (verb(job)) }
+                    td { (job.words) }
+                    td { (named(&job.who)) }
+                    td { (job.reason.as_deref().unwrap_or_default()) }
+                    td { (outcome(job)) }
+                }
+            }
+        },
+    )
+}
+
+/// What has become of it so far, in a few words.
+fn outcome(job: &SeenJob) -> String {
+    let progress = &job.progress;
+    let counts = match job.kind {
+        JobKind::Audit => format!("{} documents read", grouped(progress.read)),
+        JobKind::Bulk => format!(
+            "{} done, {} gone, {} failed",
+            grouped(progress.done),
+            grouped(progress.gone),
+            grouped(progress.failed)
+        ),
+    };
+    format!("{}: {counts}", job.state.as_str())
+}
+
+fn verb(job: &SeenJob) -> &str {
+    let act = Act::ALL.into_iter().find(|act| act.operation() == job.operation);
+    act.map_or(&*job.operation, |act| act.verb())
+}
+
+/// Somebody, by the token and the person beside it.
+fn named(who: &ActWho) -> Markup {
+    html! {
+        @if let Some(person) = &who.person { b { (person) } " by the token " }
+        b { (who.name) }
+    }
+}
+
+/// How long it goes on, or went on, in seconds.
+pub fn seconds(job: &SeenJob) -> i64 {
+    let until: DateTime = job.ended_at.unwrap_or(job.now);
+    (until.timestamp_millis() - job.at.timestamp_millis()).max(0) / 1_000
 }

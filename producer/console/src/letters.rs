@@ -23,7 +23,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
     let all = all.await;
     let failed = |problem: Problem| html! { p.problem { (problem.detail) } };
     let content = html! {
-        p { a href="/console/job" { "The last bulk job" } }
+        p { a href="/console/job" { "Bulk jobs: the one under way, and the last ones" } }
         section {
             h2 { "Messages that workers have given up" }
             (letters.map_or_else(failed, |letters| dead(&letters)))

@@ -41,9 +41,7 @@ use axum::routing::get;
 use bson::DateTime;
 use maud::{Markup, html};
 
-use self::audit::Audits;
 pub use self::bulk::{LETTERS_MAX, PARKED_MAX};
-use self::job::Jobs;
 use self::visit::Visit;
 
 /// The addresses of the console.
@@ -59,40 +57,25 @@ const STYLE: &str = include_str!("console.css");
 const SCRIPT: &str = include_str!("console.js");
 const ICON: &str = include_str!("icon.svg");
 
-/// What the console remembers while the server runs.
-#[derive(Default)]
-pub struct Console {
-    audits: Audits,
-    jobs: Jobs,
-}
-
 /// The console, to be served beside the operations of an API.
 pub fn site() -> Site {
     Site { pages: router(), missing: |problem| failed(None, problem) }
 }
 
 fn router() -> Router<Arc<Api>> {
-    let console = Arc::<Console>::default();
     let page = async move |State(api): State<Arc<Api>>, request: Request| {
         let show = |id: String, parts, body| {
-            let (api, console) = (api.clone(), console.clone());
-            async move { answer(&api, &console, &id, parts, body).await }
+            let api = api.clone();
+            async move { answer(&api, &id, parts, body).await }
         };
         show_page(&api, "console", request, show).await
     };
-    let pages =
-        |router: Router<Arc<Api>>, path| router.route(path, get(page.clone()).post(page.clone()));
+    let pages = |router: Router<Arc<Api>>, path| router.route(path, get(page).post(page));
     PATHS.into_iter().fold(Router::new(), pages)
 }
 
 /// Answers a request for a page. `request` is the request's id.
-async fn answer(
-    api: &Arc<Api>,
-    console: &Arc<Console>,
-    request: &str,
-    parts: Parts,
-    body: Body,
-) -> Shown {
+async fn answer(api: &Arc<Api>, request: &str, parts: Parts, body: Body) -> Shown {
     let (tokens, keys) = (api.tokens(), api.session_keys());
     if let Err(problem) = check_origin(&tokens, &parts.method, &parts.headers) {
         return nobody(failed(None, &problem));
@@ -123,7 +106,7 @@ async fn answer(
         Err(problem) => return nobody(failed(None, &problem)),
     };
     let mut shown = Shown { caller: caller.name.clone(), answer: nothing() };
-    let visit = Visit::new(api.clone(), console.clone(), caller, (person, request), &parts);
+    let visit = Visit::new(api.clone(), caller, (person, request), &parts);
     visit.look_for_pause().await;
     shown.answer = match page(&visit, parts, body).await {
         Ok(answer) => answer,
@@ -162,12 +145,12 @@ async fn page(visit: &Visit, parts: Parts, body: Body) -> Result<Answer, Problem
         "account" => accounts::show(visit).await?,
         "letters" => letters::list(visit).await?,
         "letter" => letters::show(visit).await?,
-        "audit" => audit::page(visit)?,
+        "audit" => audit::page(visit).await?,
         "acts" => acts::list(visit).await?,
         "handbook" => handbook::page(visit),
         "confirm" => acting::confirm(visit).await?,
         "bulk" => bulk::preview(visit).await?,
-        "job" => job::page(visit)?,
+        "job" => job::page(visit).await?,
         _ => return Err(no_page()),
     };
     Ok(html(StatusCode::OK, page))

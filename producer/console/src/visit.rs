@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use mongo::Settlement;
 use serde_json::Value;
 
-use super::{Console, session};
+use super::session;
 
 /// The longest answer that a page is made of.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -27,8 +27,6 @@ const PAUSE_LIMIT: Duration = Duration::from_millis(500);
 pub struct Visit {
     /// What all requests share.
     pub api: Arc<Api>,
-    /// What the console remembers.
-    pub console: Arc<Console>,
     /// Who looks.
     pub caller: Arc<Caller>,
     /// The person beside the token, with the id of the request.
@@ -46,7 +44,6 @@ impl Visit {
     /// A visit of the page that the request names, of a person whose name a proxy may have said.
     pub fn new(
         api: Arc<Api>,
-        console: Arc<Console>,
         caller: Arc<Caller>,
         (name, request): (Option<String>, &str),
         parts: &Parts,
@@ -54,7 +51,6 @@ impl Visit {
         let query = parts.uri.query().unwrap_or_default();
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         Visit {
-            console,
             caller,
             person: Person {
                 name,

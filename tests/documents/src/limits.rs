@@ -430,6 +430,20 @@ fn api() -> Vec<Limit> {
             "",
         ),
         limit(
+            "failures of a bulk job that are told one by one",
+            p::JOB_FAILURES_MAX,
+            "JOB_FAILURES_MAX",
+            "the others are only counted",
+            "a_hundred_failures_are_told_and_all_are_counted",
+        ),
+        limit(
+            "jobs and audits that the console lists",
+            p::JOBS_LISTED_MAX as usize,
+            "JOBS_LISTED_MAX",
+            "older ones are kept, and have their pages",
+            "",
+        ),
+        limit(
             "points of the overview's charts",
             overview::STEPS_MAX,
             "STEPS_MAX",

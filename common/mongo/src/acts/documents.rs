@@ -99,14 +99,14 @@ impl ActSubject {
         ActSubject { kind, ids: Vec::new(), count }
     }
 
-    fn to_document(&self) -> Document {
+    pub(crate) fn to_document(&self) -> Document {
         let mut on = doc! { "kind": self.kind.as_str(), "ids": &self.ids };
         let count = self.count.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         on.extend(count.map(|count| ("count".to_owned(), Bson::from(count))));
         on
     }
 
-    fn parse(on: &Document) -> Option<ActSubject> {
+    pub(crate) fn parse(on: &Document) -> Option<ActSubject> {
         let kind = on.get_str("kind").ok()?;
         let kind = SubjectKind::ALL.into_iter().find(|one| one.as_str() == kind)?;
         let ids = on.get_array("ids").ok()?.iter().map(|id| id.as_str().map(str::to_owned));
@@ -133,7 +133,7 @@ pub struct ActWho {
 }
 
 impl ActWho {
-    fn to_document(&self) -> Document {
+    pub(crate) fn to_document(&self) -> Document {
         let mut who = doc! { "name": &*echo(&self.name), "via": self.via.as_str() };
         let texts = [("person", &self.person), ("from", &self.from), ("request", &self.request)];
         for (name, text) in texts {
@@ -145,7 +145,7 @@ impl ActWho {
         who
     }
 
-    fn parse(who: &Document) -> Option<ActWho> {
+    pub(crate) fn parse(who: &Document) -> Option<ActWho> {
         let via = who.get_str("via").ok()?;
         let text = |name| who.get_str(name).ok().map(str::to_owned);
         Some(ActWho {

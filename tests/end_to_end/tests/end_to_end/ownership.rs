@@ -129,6 +129,9 @@ async fn a_validator_of_the_users_own_is_never_overwritten() {
             "tandem.acts: collection",
             "tandem.acts: index",
             "tandem.acts: index",
+            "tandem.jobs: collection",
+            "tandem.jobs: index",
+            "tandem.jobs: index",
             "tandem.settings: settings"
         ]
     );

@@ -93,12 +93,16 @@ impl Guarded {
             doc! { "delete": "tandem.journal", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.order", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "delete": "tandem.acts", "deletes": [{ "q": {}, "limit": 0 }] },
+            doc! { "delete": "tandem.jobs", "deletes": [{ "q": {}, "limit": 0 }] },
             doc! { "update": "tandem.acts", "updates": [all(doc! { "$set": { "x": 1 } })] },
             doc! { "createUser": "more", "pwd": "x", "roles": [] },
             doc! { "grantRolesToUser": role, "roles": ["tandem-api"] },
         ];
         if role != "tandem-api" {
             forbidden.push(doc! { "insert": "tandem.acts", "documents": [{ "_id": "x" }] });
+            forbidden.push(doc! { "insert": "tandem.jobs", "documents": [{ "_id": "x" }] });
+            let change = all(doc! { "$set": { "wish": "stop" } });
+            forbidden.push(doc! { "update": "tandem.jobs", "updates": [change] });
         }
         let (update, insert) = match role {
             "tandem-worker" => (

@@ -9,10 +9,10 @@ use queue::WORK;
 
 use super::console::{form, sign_in};
 
-const MANY: usize = 400;
+pub(super) const MANY: usize = 400;
 
 /// Parks transfers of 5 from `a` to `b`.
-async fn park(world: &World, ids: &[String], code: ParkCode) {
+pub(super) async fn park(world: &World, ids: &[String], code: ParkCode) {
     let transfers: Vec<_> = ids.iter().map(|id| transfer(id, "a", "b", 5)).collect();
     world.insert(&transfers).await;
     let raw: Vec<RawId> = ids.iter().map(|id| raw_id(id)).collect();
@@ -21,7 +21,7 @@ async fn park(world: &World, ids: &[String], code: ParkCode) {
     }
 }
 
-async fn parked(world: &World) -> usize {
+pub(super) async fn parked(world: &World) -> usize {
     world.store.parked(10_000).await.expect("MongoDB is there").len()
 }
 
@@ -32,7 +32,7 @@ fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
 }
 
 /// What the form of a preview sends, with a reason.
-async fn previewed(api: &Api, query: &str) -> String {
+pub(super) async fn previewed(api: &Api, query: &str) -> String {
     let page = api.get(&format!("/console/bulk?{query}")).await.expect(200).body;
     let (until, count) = (hidden(&page, "until"), hidden(&page, "count"));
     format!("{query}&until={until}&count={count}&reason=mended")
@@ -139,7 +139,7 @@ async fn dead_letters_of_a_reason_are_discarded_in_bulk_and_others_stay() {
 }
 
 #[tokio::test]
-async fn bulk_jobs_need_operate_and_end_with_the_token_of_who_started_them() {
+async fn bulk_jobs_need_operate_and_rest_without_their_token_until_another_operator_goes_on() {
     let world = World::new().await;
     let file = world.directory().join("tokens");
     let path = file.to_str().expect("UTF-8").to_owned();
@@ -168,8 +168,7 @@ async fn bulk_jobs_need_operate_and_end_with_the_token_of_who_started_them() {
     let page = api.send("GET", hostile, &operating, "").await.expect(200);
     assert!(!page.body.contains("<script>alert"), "{}", page.body);
     form(&api, "/console/bulk", &operating, start).await.expect(303);
-    form(&api, "/console/job", &operating, "do=pause").await.expect(303);
-    // Another operator takes her token away and lets the job go on.
+    // Her token is taken away while the job goes on, and another operator comes.
     std::fs::write(&file, before).expect("the file can be written");
     let otto = world.token(&file, "otto", "read,operate").await;
     api.signal(harness::process::Signal::Hup);
@@ -180,11 +179,24 @@ async fn bulk_jobs_need_operate_and_end_with_the_token_of_who_started_them() {
     .await;
     let other = sign_in(&api, &otto).await;
     let other = [("Cookie", other.as_str())];
-    form(&api, "/console/job", &other, "do=resume").await.expect(303);
-    wait_until("it does not go on", s(120), async || {
+    let shows = async |words: &[&str]| {
         let page = api.send("GET", "/console/job", &other, "").await.expect(200).body;
-        page.contains("the token of whoever started it is gone") && page.contains("<b>paused</b>")
-    })
-    .await;
+        words.iter().all(|word| page.contains(word))
+    };
+    let gone = "the token &quot;olivia&quot; is gone, or has expired: whoever lets it go on";
+    wait_until("it has paused", s(120), async || shows(&["<b>paused</b>", gone]).await).await;
     assert!(parked(&world).await > 0);
+    form(&api, "/console/job", &reading, "do=resume").await.expect(403);
+    form(&api, "/console/job", &other, "do=resume").await.expect(303);
+    let ended = ["It is <b>ended</b>", "It acts for <b>otto</b>", "Started by <b>olivia</b>"];
+    wait_until("it has ended", s(120), async || shows(&ended).await).await;
+    assert_eq!(parked(&world).await, 0);
+    let of = async |who: &str| {
+        let acts = ["acts", "--json", "--limit", "1000", "--what", "transaction.unpark"];
+        let listed = world.producer(&[&acts[..], &["--who", who]].concat()).await;
+        listed.expect_success().stdout.lines().count()
+    };
+    let (olivia, otto) = (of("olivia").await, of("otto").await);
+    assert!(olivia > 0 && otto > 0 && olivia + otto >= MANY, "{olivia} and {otto}");
+    world.finish().await;
 }

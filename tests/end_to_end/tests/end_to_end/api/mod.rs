@@ -6,6 +6,7 @@ mod browser;
 pub(crate) mod console;
 mod console_bulk;
 mod console_lists;
+mod console_replicas;
 mod events;
 mod fairness;
 mod generated;

@@ -9,8 +9,8 @@ use harness::wait::{s, wait_until};
 use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongo::{
-    ACCOUNTS, EVENTS, JOURNAL, MongoOutbox, NOTES, Numberer, ORDER, PROGRESS, Place, SETTINGS,
-    SETTLEMENT, Stranded, TRANSACTIONS, WORKERS,
+    ACCOUNTS, EVENTS, JOBS, JOURNAL, MongoOutbox, NOTES, Numberer, ORDER, PROGRESS, Place,
+    SETTINGS, SETTLEMENT, Stranded, TRANSACTIONS, WORKERS,
 };
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -90,8 +90,8 @@ fn stranger(collection: &str, n: i64) -> Document {
     document
 }
 
-const COLLECTIONS: [&str; 9] =
-    [ACCOUNTS, TRANSACTIONS, ORDER, EVENTS, NOTES, WORKERS, PROGRESS, SETTINGS, SETTLEMENT];
+const COLLECTIONS: [&str; 10] =
+    [ACCOUNTS, TRANSACTIONS, ORDER, EVENTS, JOBS, NOTES, WORKERS, PROGRESS, SETTINGS, SETTLEMENT];
 
 type Strangers = BTreeMap<&'static str, Vec<Document>>;
 
@@ -210,7 +210,7 @@ async fn ten_thousand_strangers_in_each_collection_stay_as_they_are_and_hold_up_
     counts.sort_unstable();
     assert_eq!(
         counts,
-        [EVENTS, NOTES, PROGRESS, SETTINGS, SETTLEMENT, WORKERS]
+        [EVENTS, JOBS, NOTES, PROGRESS, SETTINGS, SETTLEMENT, WORKERS]
             .map(|name| (Some(name), Some(STRANGERS)))
     );
     drop(worker);
