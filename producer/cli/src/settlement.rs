@@ -1,5 +1,5 @@
-//! `pause` and `resume`: stop settlement of the ledger, and let it go on; and what these have in common
-//! with draining one worker ([`crate::workers`]).
+//! `pause` and `resume`: stop settlement of the ledger, and let it go on; and what these have in
+//! common with draining one worker ([`crate::workers`]).
 //!
 //! Promises to say who has paused since when and why, also where somebody else was first, and, unless
 //! told otherwise, to wait until every live worker says that it does as it is told, and to name those

@@ -129,7 +129,7 @@ async fn a_drained_worker_hands_its_turn_on_and_does_not_take_it_back() {
 /// What the overview says of the first problem, when it is this one.
 async fn problem(world: &World, code: &str) -> Value {
     eventually("the overview tells it", s(60), async || {
-        let seen = world.producer(&["top", "--json"]).await.expect_success().json();
+        let seen = world.producer(&["top", "--once", "--json"]).await.expect_success().json();
         Some(seen).filter(|seen| seen["problems"][0]["code"] == code)
     })
     .await
