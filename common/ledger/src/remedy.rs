@@ -67,6 +67,8 @@ pub enum Remedy<'a> {
     Absorb,
     /// Lets settlement go on that somebody has paused.
     Resume,
+    /// Lets a worker settle again that somebody has drained.
+    ResumeWorker(&'a str),
     /// Prints the overview once, as text.
     TopOnce,
     /// Prints the overview for programs.
@@ -116,6 +118,7 @@ impl Remedy<'_> {
             Remedy::LookAtAdoption => fixed("adopt --dry-run"),
             Remedy::Absorb => fixed("accounts absorb --reason TEXT"),
             Remedy::Resume => fixed("resume"),
+            Remedy::ResumeWorker(name) => of_one("workers resume", name),
             Remedy::TopOnce => fixed("top --once"),
             Remedy::TopJson => fixed("top --json"),
             Remedy::StatsJson => fixed("stats --json"),
@@ -154,6 +157,7 @@ impl RemedyKind {
             RemedyKind::LookAtAdoption => Remedy::LookAtAdoption,
             RemedyKind::Absorb => Remedy::Absorb,
             RemedyKind::Resume => Remedy::Resume,
+            RemedyKind::ResumeWorker => Remedy::ResumeWorker("settle-1"),
             RemedyKind::TopOnce => Remedy::TopOnce,
             RemedyKind::TopJson => Remedy::TopJson,
             RemedyKind::StatsJson => Remedy::StatsJson,

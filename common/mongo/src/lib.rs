@@ -124,7 +124,7 @@ pub use requests::{Request, Under};
 pub use resting::{FirstDue, Resting};
 pub use roles::{ROLES, Role};
 pub use schema::Inspection;
-pub use settlement::{Settlement, SettlementChange};
+pub use settlement::{Said, Settlement, SettlementChange, Whose};
 pub use slowing::Slowing;
 pub use statements::raw;
 pub use submissions::{ENDED_BY_OTHERS, WRITTEN_FIELDS};

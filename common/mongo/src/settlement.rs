@@ -1,18 +1,19 @@
-//! Whether workers settle: what somebody has last said of it.
+//! Whether workers settle: what somebody has last said of all of them, and of one.
 //!
-//! Owns the one document of the collection `tandem.settlement`. It is no field of the settings,
+//! Owns the documents of the collection `tandem.settlement`: one of the ledger, and one of each
+//! worker that somebody has drained, by the worker's name. They are no fields of the settings,
 //! because MongoDB gives rights by collection, and whoever may pause need not be able to change a
-//! setting. One guarded update writes it, so of two people who pause at the same time the first one
+//! setting. One guarded update writes one, so of two people who pause at the same time the first one
 //! has paused, and the other one is told so. Promises that saying again what holds already changes
 //! nothing, that the moment is of the server's clock, and that whoever repeats a change whose answer
-//! was lost knows its own change again. A ledger without the document settles. Workers read it
-//! together with the settings, in one command. Fails with an error of the command.
+//! was lost knows its own change again. Without a document, workers settle. Each reads both that
+//! concern it together with the settings, in one command. Fails with an error of the command.
 
 use futures_util::TryStreamExt;
-use ledger::limits::echo;
+use ledger::limits::{WORKERS_MAX, echo};
 use ledger::{LedgerError, ServerMs};
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{DateTime, Document, RawArrayBuf, RawDocument, doc, rawdoc};
 use mongodb::options::ReturnDocument;
 
 use super::Store;
@@ -24,15 +25,30 @@ use super::read::Fields;
 use super::schema::code;
 use super::write::DUPLICATE_KEY;
 
-/// The `_id` of the document.
+/// The `_id` of the document of the ledger.
 const ID: &str = "settlement";
+
+/// How the `_id` of a worker's document begins; its name follows.
+const OF_WORKER: &str = "worker:";
+
+/// The first text that is behind all that begin so.
+const BEHIND_WORKERS: &str = "worker;";
+
+/// Who is to settle or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// All workers of the ledger.
+    Ledger,
+    /// The workers of this name, of which there is one at a time as a rule.
+    Worker(String),
+}
 
 /// What somebody has last said of whether workers settle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     /// Of this change alone: whoever has made it knows it again.
     pub id: String,
-    /// Whether settlement is paused; if not, it goes on.
+    /// Whether settlement is paused, or the worker drained; if not, it goes on.
     pub paused: bool,
     /// Since when, in milliseconds since 1970 of the server's clock.
     pub since: ServerMs,
@@ -47,12 +63,33 @@ pub struct Settlement {
 pub struct SettlementChange {
     /// Of this change alone.
     pub id: String,
-    /// Whether settlement is to be paused; if not, it is to go on.
+    /// Whose settlement it is about.
+    pub whose: Whose,
+    /// Whether it is to be paused; if not, it is to go on.
     pub paused: bool,
     /// Who says so.
     pub by: String,
     /// Why.
     pub reason: Option<String>,
+}
+
+/// What was last said that concerns one worker; none where nobody has said anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Of all workers.
+    pub ledger: Option<Settlement>,
+    /// Of this one.
+    pub worker: Option<Settlement>,
+}
+
+impl Whose {
+    /// The `_id` of the document.
+    fn id(&self) -> String {
+        match self {
+            Whose::Ledger => ID.to_owned(),
+            Whose::Worker(name) => format!("{OF_WORKER}{name}"),
+        }
+    }
 }
 
 impl Settlement {
@@ -91,7 +128,7 @@ impl Settlement {
 impl SettlementChange {
     fn to_document(&self) -> Document {
         let mut document = doc! {
-            "_id": ID, "kind": SAID_OF_SETTLEMENT.kind,
+            "_id": self.whose.id(), "kind": SAID_OF_SETTLEMENT.kind,
             "id": &self.id, "paused": self.paused, "by": &self.by,
         };
         document.extend(self.reason.as_ref().map(|reason| ("reason".to_owned(), reason.into())));
@@ -120,16 +157,18 @@ impl Store {
         &self,
         change: &SettlementChange,
     ) -> Result<Option<Settlement>, NotReady> {
-        let refused = |what| LedgerError::lasting("settlement", what).without_effect();
+        let refused = |what: &str| LedgerError::lasting("settlement", what).without_effect();
         if self.settings().await.map_err(NotReady::without_effect)?.is_none() {
             return Err(refused("the ledger is not set up yet").into());
         }
         let collection: Collection<Document> = self.database.collection(SETTLEMENT);
         let (update, pauses) = (vec![change.to_update()], change.paused);
+        let id = change.whose.id();
+        let named = SAID_OF_SETTLEMENT.named(&id);
         let write = async move {
             let say = async |is_first: bool| {
                 let written = collection
-                    .find_one_and_update(SAID_OF_SETTLEMENT.named(ID), update.clone())
+                    .find_one_and_update(named.clone(), update.clone())
                     .upsert(is_first);
                 written.return_document(ReturnDocument::After).await
             };
@@ -144,45 +183,85 @@ impl Store {
         match written {
             Some(written) => Ok(Settlement::found(&written)?),
             None if pauses => {
-                let what = "the document \"settlement\" of the collection `tandem.settlement` was \
-                            not made by Tandem; move it away";
-                Err(refused(what).into())
+                let what = format!(
+                    "the document {:?} of the collection `tandem.settlement` was not made by \
+                     Tandem; move it away",
+                    echo(&id)
+                );
+                Err(refused(&what).into())
             }
             None => Ok(None),
         }
     }
 
-    /// What somebody has last said of whether workers settle; none where nobody has ever paused, or
-    /// it can't be read, which workers tell as they end.
+    /// What somebody has last said of whether all workers settle; none where nobody has ever paused,
+    /// or it can't be read, which workers tell as they end.
     ///
     /// # Errors
     /// When the server is away or refuses.
     pub async fn settlement(&self) -> Result<Option<Settlement>, LedgerError> {
-        let found = self.documents("settlement", SETTLEMENT, &[ID], Fields::All).await?.pop();
+        self.settlement_of(&Whose::Ledger).await
+    }
+
+    /// The same of all workers, or of one.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn settlement_of(&self, whose: &Whose) -> Result<Option<Settlement>, LedgerError> {
+        let id = whose.id();
+        let found = self.documents("settlement", SETTLEMENT, &[&id], Fields::All).await?.pop();
         let found = found.and_then(|found| Document::try_from(found).ok());
         Ok(found.and_then(|found| Settlement::found(&found).ok().flatten()))
     }
 
-    /// What workers follow while they run, by one command: the settings as
+    /// The names of the workers that are drained now, with who has said so; those that were drained
+    /// last, at most [`WORKERS_MAX`] of them. What can't be read is left out.
+    ///
+    /// # Errors
+    /// When the server is away or refuses.
+    pub async fn drained(&self) -> Result<Vec<(String, Settlement)>, LedgerError> {
+        let pipeline: RawArrayBuf = [
+            rawdoc! { "$match": {
+                "_id": { "$gte": OF_WORKER, "$lt": BEHIND_WORKERS },
+                "kind": SAID_OF_SETTLEMENT.raw_condition(),
+                "paused": true,
+            } },
+            rawdoc! { "$sort": { "since": -1, "_id": 1 } },
+            rawdoc! { "$limit": i64::try_from(WORKERS_MAX).unwrap_or(i64::MAX) },
+        ]
+        .into_iter()
+        .collect();
+        let read = |found: &RawDocument| {
+            let name = found.get_str("_id").ok()?.strip_prefix(OF_WORKER)?.to_owned();
+            let said = Document::try_from(found).ok()?;
+            Some((name, Settlement::from_document(&said)?))
+        };
+        self.aggregate("drained", SETTLEMENT, pipeline, WORKERS_MAX, read).await
+    }
+
+    /// What the worker of this name follows while it runs, by one command: the settings as
     /// [`Store::check_settings`] reads them, and what was last said of settlement.
     ///
     /// # Errors
     /// As [`Store::check_settings`], and where nobody can tell whether settlement is paused.
     pub async fn check_followed(
         &self,
-    ) -> Result<(Option<LedgerSettings>, Option<Settlement>), NotReady> {
+        worker: &str,
+    ) -> Result<(Option<LedgerSettings>, Said), NotReady> {
         let collection = self.settings_collection();
-        let said = doc! { "coll": SETTLEMENT, "pipeline": [{ "$match": { "_id": ID } }] };
+        let of_worker = Whose::Worker(worker.to_owned()).id();
+        let concerns = doc! { "_id": { "$in": [ID, &of_worker] } };
+        let said = doc! { "coll": SETTLEMENT, "pipeline": [{ "$match": concerns }] };
         let pipeline =
             [doc! { "$match": { "_id": ledger_settings::ID } }, doc! { "$unionWith": said }];
         let find = async move { collection.aggregate(pipeline).await?.try_collect().await };
         let what = "read the collections `tandem.settings` and `tandem.settlement`";
         let found: Vec<Document> = self.permitted(what, find).await?;
-        let named = |id| found.iter().find(|found| found.get_str("_id").ok() == Some(id));
+        let named = |id: &str| found.iter().find(|found| found.get_str("_id").ok() == Some(id));
         let settings = self.judged(named(ledger_settings::ID))?;
         settings.iter().try_for_each(|settings| settings.fits(Known::THIS))?;
-        let said = named(ID).map(Settlement::found).transpose()?.flatten();
-        Ok((settings, said))
+        let said = |id| named(id).map(Settlement::found).transpose().map(Option::flatten);
+        Ok((settings, Said { ledger: said(ID)?, worker: said(&of_worker)? }))
     }
 }
 
@@ -232,6 +311,7 @@ mod tests {
     fn a_change_holds_already_where_the_same_was_said_and_no_text_of_it_is_an_expression() {
         let change = SettlementChange {
             id: "c".to_owned(),
+            whose: Whose::Worker("w".to_owned()),
             paused: true,
             by: "$$ROOT".to_owned(),
             reason: None,
@@ -243,5 +323,17 @@ mod tests {
         let literal = doc! { "$literal": change.to_document() };
         let said = doc! { "$mergeObjects": [literal, { "since": "$$NOW" }] };
         assert_eq!(cond[2], Bson::from(said));
+    }
+
+    #[test]
+    fn a_worker_of_any_name_has_a_document_of_its_own_among_those_of_workers() {
+        let ids = ["", "settlement", "worker:a", "\u{10ffff}"].map(|name| {
+            let id = Whose::Worker(name.to_owned()).id();
+            assert!((OF_WORKER..BEHIND_WORKERS).contains(&id.as_str()), "{id}");
+            assert_ne!(id, Whose::Ledger.id());
+            id
+        });
+        assert!(ids.iter().enumerate().all(|(n, id)| !ids[..n].contains(id)), "{ids:?}");
+        assert!(!(OF_WORKER..BEHIND_WORKERS).contains(&ID));
     }
 }

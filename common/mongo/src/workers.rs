@@ -52,6 +52,8 @@ pub struct WorkerReport {
     pub activity: String,
     /// Whether it begins nothing because settlement is paused. It still finishes what it `holds`.
     pub paused: bool,
+    /// Whether it begins nothing because somebody has drained it. It still finishes what it `holds`.
+    pub drained: bool,
     /// Whether it reaches the broker.
     pub broker: bool,
     /// Ids in its batches.
@@ -122,6 +124,7 @@ impl WorkerReport {
             "batchSize": number(self.batch_size),
             "activity": &self.activity,
             "paused": self.paused,
+            "drained": self.drained,
             "broker": self.broker,
             "holds": number(self.holds),
             "messages": number(self.messages),
@@ -147,6 +150,7 @@ impl WorkerReport {
             batch_size: number("batchSize"),
             activity: text("activity"),
             paused: document.get_bool("paused").unwrap_or_default(),
+            drained: document.get_bool("drained").unwrap_or_default(),
             broker: document.get_bool("broker").unwrap_or_default(),
             holds: number("holds"),
             messages: number("messages"),
@@ -280,6 +284,7 @@ mod tests {
             batch_size: 2_000,
             activity: "working".to_owned(),
             paused: true,
+            drained: true,
             broker: true,
             holds: 3,
             messages: 4,

@@ -48,6 +48,7 @@ pub mod transactions;
 mod user;
 mod view;
 mod words;
+mod workers;
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;

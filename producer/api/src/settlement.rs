@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderValue, StatusCode};
 use bson::DateTime;
-use client::{Error, Lagging, PAUSE_REASON_BYTES_MAX, Settlement as Said, Switched};
+use client::{Error, Lagging, PAUSE_REASON_BYTES_MAX, Settlement as Said, Switched, Whose};
 use ledger::json::timestamp;
 use ledger::limits::echo;
 use ledger::remedy::Remedy;
@@ -127,8 +127,7 @@ pub async fn show(call: Call) -> Result<Answer, Problem> {
 
 /// `POST /v1/settlement/pause`
 pub async fn pause(call: Call) -> Result<Answer, Problem> {
-    let reason = reason(&call)?;
-    let reason = reason.ok_or_else(|| Problem::field(REASON, "is needed for a pause"))?;
+    let reason = needed_reason(&call)?;
     let switched = call.api.client.pause(by(&call), &reason).await?;
     switched_to(&call.api, switched).await
 }
@@ -151,18 +150,24 @@ async fn switched_to(api: &Api, switched: Switched) -> Result<Answer, Problem> {
 
 async fn told(api: &Api, said: Option<&Said>) -> Result<Answer, Error> {
     let left = match said {
-        Some(said) => api.client.not_there_yet(said).await?,
+        Some(said) => api.client.not_there_yet(&Whose::Ledger, said).await?,
         None => vec![],
     };
     Ok(Answer::json(StatusCode::OK, &Settlement::new(said, &left)))
 }
 
-fn by(call: &Call) -> &str {
+/// Who says so.
+pub fn by(call: &Call) -> &str {
     call.access.submitter().map_or(ANYBODY, |name| name)
 }
 
+/// The reason in a body, which has to have one.
+pub fn needed_reason(received: &Received) -> Result<String, Problem> {
+    reason(received)?.ok_or_else(|| Problem::field(REASON, "is needed: everybody is shown it"))
+}
+
 /// The reason in a body; none where there is no body.
-fn reason(received: &Received) -> Result<Option<String>, Problem> {
+pub fn reason(received: &Received) -> Result<Option<String>, Problem> {
     if received.body.is_empty() {
         return Ok(None);
     }

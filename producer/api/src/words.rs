@@ -65,7 +65,7 @@ words! {
     /// The kind of what an act was done to.
     SubjectKind,
     Kind::ALL.map(|kind| kind.as_str().to_owned()),
-    "`ledger`: the ledger as a whole, or its workers"
+    "`ledger`: the ledger as a whole, or all its workers"
 }
 
 words! {

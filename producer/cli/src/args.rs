@@ -17,7 +17,7 @@ use super::serve;
 use super::top;
 use super::{
     accounts, acts, adopt, audit, dead_letters, events, init, roles, settlement, submit,
-    transactions,
+    transactions, workers,
 };
 use crate::advice::Advice;
 use crate::console::Console;
@@ -128,6 +128,9 @@ pub enum Command {
     /// Let settlement go on that was paused
     #[command(after_help = settlement::RESUME_HELP)]
     Resume(settlement::ResumeArgs),
+    /// Take one worker out of settlement, or let it settle again
+    #[command(subcommand)]
+    Workers(workers::Command),
     /// Take an applied or done transaction back, by a new one with its legs turned round
     Reverse(transactions::ReverseArgs),
     /// Serve the HTTP API
@@ -199,6 +202,7 @@ impl Command {
             | Command::Reschedule(_)
             | Command::Pause(_)
             | Command::Resume(_)
+            | Command::Workers(_)
             | Command::Reverse(_) => Check::Own,
             Command::Accounts(command) => match command {
                 accounts::Command::Create(_) | accounts::Command::Import(_) => Check::Own,
@@ -312,6 +316,7 @@ async fn dispatch(
         Command::Events(args) => events::run(context, args, out).await,
         Command::Pause(args) => settlement::pause(context, args, out).await,
         Command::Resume(args) => settlement::resume(context, args, out).await,
+        Command::Workers(command) => workers::run(context, command, out).await,
         Command::Reverse(args) => transactions::reverse(context, args, out).await,
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::serve(context, args, out).await,

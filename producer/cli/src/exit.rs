@@ -152,7 +152,8 @@ impl From<client::Error> for Error {
             | E::Captured { .. }
             | E::KeyInUse { .. }
             | E::Refused { .. }
-            | E::NotFound { .. } => Error::Refused(whole),
+            | E::NotFound { .. }
+            | E::NoWorker { .. } => Error::Refused(whole),
             E::Unavailable { effect: Effect::None, .. } => Error::Failed(whole),
             E::Unavailable { effect: Effect::Unknown, .. } => Error::Unknown(whole),
         }

@@ -26,6 +26,7 @@ mod submit;
 #[cfg(feature = "top")]
 mod top;
 mod transactions;
+mod workers;
 
 pub use advice::Advice;
 pub use args::{Cli, run};

@@ -1,4 +1,5 @@
-//! `pause` and `resume`: stop settlement of the ledger, and let it go on.
+//! `pause` and `resume`: stop settlement of the ledger, and let it go on; and what these have in
+//! common with draining one worker ([`crate::workers`]).
 //!
 //! Promises to say who has paused since when and why, also where somebody else was first, and, unless
 //! told otherwise, to wait until every live worker says that it does as it is told, and to name those
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use bson::DateTime;
 use clap::Args;
-use client::{ActEnd, ActSubject, Client, Lagging, Settlement, Switched};
+use client::{ActEnd, ActSubject, Client, Lagging, Settlement, Switched, Whose};
 use ledger::json::timestamp;
+use ledger::limits::echo;
 use ledger::remedy::Remedy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::acting::{Acting, why};
 use crate::advice::Todo;
@@ -85,7 +87,7 @@ pub struct HowArgs {
 }
 
 impl HowArgs {
-    fn by(&self) -> &str {
+    pub(crate) fn by(&self) -> &str {
         self.by.as_deref().filter(|by| !by.trim().is_empty()).unwrap_or(NOBODY)
     }
 }
@@ -102,8 +104,9 @@ pub async fn pause(
     begin(context).await?;
     let switching = context.client.pause(args.how.by(), &args.reason);
     let acting = acting("settlement.pause", Some(&args.reason));
-    let switched = context.act(acting, switching, |switched| ended(true, switched)).await?;
-    end(context, true, switched, &args.how, out).await
+    let asked = Asked { whose: Whose::Ledger, paused: true };
+    let switched = context.act(acting, switching, |switched| asked.ended(switched)).await?;
+    asked.end(context, switched, &args.how, out).await
 }
 
 /// Lets settlement go on.
@@ -118,123 +121,177 @@ pub async fn resume(
     begin(context).await?;
     let switching = context.client.resume(args.how.by(), args.reason.as_deref());
     let acting = acting("settlement.resume", args.reason.as_deref());
-    let switched = context.act(acting, switching, |switched| ended(false, switched)).await?;
-    end(context, false, switched, &args.how, out).await
+    let asked = Asked { whose: Whose::Ledger, paused: false };
+    let switched = context.act(acting, switching, |switched| asked.ended(switched)).await?;
+    asked.end(context, switched, &args.how, out).await
 }
 
 fn acting<'a>(what: &'static str, reason: Option<&'a str>) -> Acting<'a> {
     Acting { what, on: ActSubject::ledger(), reason }
 }
 
-fn ended(paused: bool, Switched { settlement, changed }: &Switched) -> ActEnd {
-    ActEnd::ok(told(paused, settlement.as_ref(), *changed))
-}
-
-async fn begin(context: &Context) -> Result<(), Error> {
+/// Looks whether the ledger is set up, before something is said of its settlement.
+///
+/// # Errors
+/// When MongoDB stays away or refuses.
+pub async fn begin(context: &Context) -> Result<(), Error> {
     context.advice.set("run the same command again: what is so already is not changed");
     Ok(context.client.ensure_schema().await?)
 }
 
-/// Waits for the workers, and says how it stands.
-async fn end(
-    context: &Context,
-    paused: bool,
-    Switched { settlement, changed }: Switched,
-    how: &HowArgs,
-    out: &mut (dyn Write + Send),
-) -> Result<Exit, Error> {
-    if !how.json {
-        let line = told(paused, settlement.as_ref(), changed);
-        writeln!(out, "{line}").map_err(Error::output)?;
-    }
-    let left = match settlement.as_ref().filter(|_| !how.no_wait) {
-        None => vec![],
-        Some(said) => {
-            let limit = Duration::from_secs(how.wait_limit.into());
-            let waited = wait(&context.client, said, limit).await;
-            waited.map_err(|error| Error::from(error).after_a_write())?
-        }
-    };
-    if how.json {
-        let line = as_json(paused, settlement.as_ref(), changed, (how.no_wait, &left));
-        writeln!(out, "{line}").map_err(Error::output)?;
-    }
-    for lagging in &left {
-        context.console.note(lagging.to_string());
-    }
-    if !left.is_empty() {
-        context.console.note(not_all(paused));
-        return Ok(Exit::WaitLimit);
-    }
-    if paused && !how.json {
-        let finished = if how.no_wait { "" } else { "no live worker has more to finish; " };
-        let todo = format!("{finished}settlement goes on by");
-        let todo = Todo::with(todo, Remedy::Resume.command());
-        writeln!(out, "{todo}").map_err(Error::output)?;
-    }
-    Ok(Exit::Ok)
+/// What was asked for.
+pub struct Asked {
+    /// Of all workers, or of one.
+    pub whose: Whose,
+    /// Whether they are to begin nothing more; if not, to go on.
+    pub paused: bool,
 }
 
-/// Those that are not there yet when the time is over; none as soon as all are.
-async fn wait(
-    client: &Client,
-    said: &Settlement,
-    limit: Duration,
-) -> Result<Vec<Lagging>, client::Error> {
-    let deadline = Instant::now() + limit;
-    loop {
-        let left = client.not_there_yet(said).await?;
-        if left.is_empty() || Instant::now() >= deadline {
-            return Ok(left);
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
+impl Asked {
+    /// What is noted of it.
+    pub fn ended(&self, Switched { settlement, changed }: &Switched) -> ActEnd {
+        ActEnd::ok(self.told(settlement.as_ref(), *changed))
     }
-}
 
-/// How it stands, in a sentence.
-fn told(paused: bool, settlement: Option<&Settlement>, changed: bool) -> String {
-    let Some(said) = settlement else { return "settlement was never paused".to_owned() };
-    let told = said.told();
-    match (paused, changed) {
-        (true, true) => format!("settlement is paused {told}"),
-        (true, false) => format!("settlement was paused already, {told}"),
-        (false, true) => format!("settlement goes on {told}"),
-        (false, false) => format!("settlement was not paused; it goes on {told}"),
-    }
-}
-
-fn not_all(paused: bool) -> &'static str {
-    match paused {
-        true => {
-            "settlement is paused, and these workers have not stopped settling, as far as they have \
-             said; run the same command again to wait for them"
+    /// Waits for the workers, and says how it stands.
+    ///
+    /// # Errors
+    /// When MongoDB stays away, or nobody reads the output.
+    pub async fn end(
+        &self,
+        context: &Context,
+        Switched { settlement, changed }: Switched,
+        how: &HowArgs,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Exit, Error> {
+        if !how.json {
+            let line = self.told(settlement.as_ref(), changed);
+            writeln!(out, "{line}").map_err(Error::output)?;
         }
-        false => {
-            "settlement goes on, and these workers have not said so yet; run the same command again to \
-             wait for them"
+        let left = match settlement.as_ref().filter(|_| !how.no_wait) {
+            None => vec![],
+            Some(said) => {
+                let limit = Duration::from_secs(how.wait_limit.into());
+                let waited = self.wait(&context.client, said, limit).await;
+                waited.map_err(|error| Error::from(error).after_a_write())?
+            }
+        };
+        if how.json {
+            let line = self.as_json(settlement.as_ref(), changed, (how.no_wait, &left));
+            writeln!(out, "{line}").map_err(Error::output)?;
+        }
+        for lagging in &left {
+            context.console.note(lagging.to_string());
+        }
+        if !left.is_empty() {
+            context.console.note(self.not_all());
+            return Ok(Exit::WaitLimit);
+        }
+        if self.paused && !how.json {
+            writeln!(out, "{}", self.todo(how.no_wait)).map_err(Error::output)?;
+        }
+        Ok(Exit::Ok)
+    }
+
+    /// How it goes on, when nothing is left to wait for.
+    fn todo(&self, no_wait: bool) -> Todo {
+        let (finished, goes_on, remedy) = match &self.whose {
+            Whose::Ledger => {
+                ("no live worker has more to finish; ", "settlement goes on", Remedy::Resume)
+            }
+            Whose::Worker(name) => {
+                ("it has nothing more to finish; ", "it settles again", Remedy::ResumeWorker(name))
+            }
+        };
+        let finished = if no_wait { "" } else { finished };
+        Todo::with(format!("{finished}{goes_on} by"), remedy.command())
+    }
+
+    /// Those that are not there yet when the time is over; none as soon as all are.
+    async fn wait(
+        &self,
+        client: &Client,
+        said: &Settlement,
+        limit: Duration,
+    ) -> Result<Vec<Lagging>, client::Error> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = client.not_there_yet(&self.whose, said).await?;
+            if left.is_empty() || Instant::now() >= deadline {
+                return Ok(left);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-}
 
-fn as_json(
-    paused: bool,
-    settlement: Option<&Settlement>,
-    changed: bool,
-    (no_wait, left): (bool, &[Lagging]),
-) -> String {
-    let since = settlement.map(|said| timestamp(DateTime::from_millis(said.since)));
-    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-    json!({
-        "paused": paused,
-        "changed": changed,
-        "since": since,
-        "by": settlement.map(|said| &said.by),
-        "reason": settlement.and_then(|said| said.reason.as_ref()),
-        // Nobody knows when nobody has waited.
-        "workersDoSo": (!no_wait).then_some(left.is_empty()),
-        "workersLeft": left,
-    })
-    .to_string()
+    /// How it stands, in a sentence.
+    fn told(&self, settlement: Option<&Settlement>, changed: bool) -> String {
+        let [paused, goes_on] = match self.whose {
+            Whose::Ledger => ["paused", "goes on"],
+            Whose::Worker(_) => ["drained", "settles"],
+        };
+        let what = match &self.whose {
+            Whose::Ledger => "settlement".to_owned(),
+            Whose::Worker(name) => format!("worker {}", echo(name)),
+        };
+        let Some(said) = settlement else { return format!("{what} was never {paused}") };
+        let told = said.told();
+        match (self.paused, changed) {
+            (true, true) => format!("{what} is {paused} {told}"),
+            (true, false) => format!("{what} was {paused} already, {told}"),
+            (false, true) => format!("{what} {goes_on} {told}"),
+            (false, false) => format!("{what} was not {paused}; it {goes_on} {told}"),
+        }
+    }
+
+    fn not_all(&self) -> &'static str {
+        match (&self.whose, self.paused) {
+            (Whose::Ledger, true) => {
+                "settlement is paused, and these workers have not stopped settling, as far as they \
+                 have said; run the same command again to wait for them"
+            }
+            (Whose::Ledger, false) => {
+                "settlement goes on, and these workers have not said so yet; run the same command \
+                 again to wait for them"
+            }
+            (Whose::Worker(_), true) => {
+                "it is to be drained, and has not stopped settling, as far as it has said; run the \
+                 same command again to wait for it"
+            }
+            (Whose::Worker(_), false) => {
+                "it is to settle again, and has not said so yet; run the same command again to wait \
+                 for it"
+            }
+        }
+    }
+
+    fn as_json(
+        &self,
+        settlement: Option<&Settlement>,
+        changed: bool,
+        (no_wait, left): (bool, &[Lagging]),
+    ) -> String {
+        let since = settlement.map(|said| timestamp(DateTime::from_millis(said.since)));
+        let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+        let mut told = json!({
+            "changed": changed,
+            "since": since,
+            "by": settlement.map(|said| &said.by),
+            "reason": settlement.and_then(|said| said.reason.as_ref()),
+            // Nobody knows when nobody has waited.
+            "workersDoSo": (!no_wait).then_some(left.is_empty()),
+            "workersLeft": left,
+        });
+        let paused = Value::from(self.paused);
+        match &self.whose {
+            Whose::Ledger => told["paused"] = paused,
+            Whose::Worker(name) => {
+                told["worker"] = name.as_str().into();
+                told["drained"] = paused;
+            }
+        }
+        told.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -246,20 +303,44 @@ mod tests {
         Settlement { id, paused, since: 1_780_000_000_000, by, reason }
     }
 
+    fn pause() -> Asked {
+        Asked { whose: Whose::Ledger, paused: true }
+    }
+
+    fn resume() -> Asked {
+        Asked { whose: Whose::Ledger, paused: false }
+    }
+
+    fn of_worker(asked: Asked) -> Asked {
+        Asked { whose: Whose::Worker("settle-1".to_owned()), ..asked }
+    }
+
     #[test]
     fn whoever_comes_second_is_told_who_was_first() {
-        let paused = said(true);
-        let of = |changed| told(true, Some(&paused), changed);
+        let of = |changed| pause().told(Some(&said(true)), changed);
         assert_eq!(of(true), "settlement is paused since 2026-05-28T20:26:40Z by ada: why");
         assert!(of(false).starts_with("settlement was paused already, since"), "{}", of(false));
-        assert_eq!(told(false, None, false), "settlement was never paused");
-        let resumed = told(false, Some(&said(false)), false);
+        assert_eq!(resume().told(None, false), "settlement was never paused");
+        let resumed = resume().told(Some(&said(false)), false);
         assert!(resumed.starts_with("settlement was not paused"), "{resumed}");
     }
 
     #[test]
+    fn a_worker_is_named_wherever_something_is_said_of_it() {
+        let drained = of_worker(pause()).told(Some(&said(true)), true);
+        assert_eq!(drained, "worker settle-1 is drained since 2026-05-28T20:26:40Z by ada: why");
+        let never = of_worker(resume()).told(None, false);
+        assert_eq!(never, "worker settle-1 was never drained");
+        let line = of_worker(pause()).as_json(Some(&said(true)), true, (false, &[]));
+        assert!(line.contains(r#""drained":true"#), "{line}");
+        assert!(line.contains(r#""worker":"settle-1""#), "{line}");
+        let todo = of_worker(pause()).todo(false).to_string();
+        assert!(todo.contains("producer workers resume settle-1"), "{todo}");
+    }
+
+    #[test]
     fn what_nobody_has_waited_for_is_told_as_unknown() {
-        let of = |no_wait| as_json(true, Some(&said(true)), true, (no_wait, &[]));
+        let of = |no_wait| pause().as_json(Some(&said(true)), true, (no_wait, &[]));
         assert!(of(true).contains(r#""workersDoSo":null"#), "{}", of(true));
         assert!(of(false).contains(r#""workersDoSo":true"#), "{}", of(false));
     }

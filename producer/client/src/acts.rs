@@ -40,7 +40,7 @@ impl ActError for Error {
             Error::WrongState { .. } => refused("wrong-state"),
             Error::Captured { .. } => refused("already-confirmed"),
             Error::Refused { .. } => refused("refused"),
-            Error::NotFound { .. } => refused("not-found"),
+            Error::NotFound { .. } | Error::NoWorker { .. } => refused("not-found"),
             Error::WithoutKeys(_) | Error::WithoutHistory | Error::WithoutEvents => {
                 refused("lacking")
             }

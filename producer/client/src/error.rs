@@ -14,6 +14,7 @@ use std::time::Duration;
 
 pub use ledger::Effect;
 use ledger::LedgerError;
+use ledger::limits::echo;
 use ledger::remedy::Remedy;
 use ledger::transaction::{BodyError, Leg, State};
 use mongo::NotReady;
@@ -110,6 +111,14 @@ pub enum Error {
         /// Its name.
         id: String,
     },
+    /// No worker of this name was seen lately. Nothing was written.
+    #[error("{name}: no such worker; {}", seen_lately(known))]
+    NoWorker {
+        /// The name.
+        name: String,
+        /// The names of those that were seen within a day.
+        known: Vec<String>,
+    },
     /// The ledger does without the indexes that lists and statements are read through. Its owner
     /// may add them at any time.
     #[error("this ledger keeps no indexes for lists and statements; {} adds them", Remedy::History)]
@@ -164,10 +173,23 @@ pub const SETTINGS: [(&str, &str); 4] = [
     ("queue_prefix", "TANDEM_QUEUE_PREFIX"),
 ];
 
+/// So many names of workers stand in a message.
+const NAMES_SHOWN: usize = 20;
+
 fn given_up(after: Duration) -> String {
     match after {
         Duration::ZERO => String::new(),
         after => format!("; given up after {} s", after.as_secs()),
+    }
+}
+
+/// The first names, and how many more there are.
+fn seen_lately(known: &[String]) -> String {
+    let shown: Vec<_> = known.iter().take(NAMES_SHOWN).map(|name| echo(name)).collect();
+    match (shown.is_empty(), known.len().saturating_sub(NAMES_SHOWN)) {
+        (true, _) => "none was seen within a day".to_owned(),
+        (false, 0) => format!("within a day there were {}", shown.join(", ")),
+        (false, more) => format!("within a day there were {} and {more} more", shown.join(", ")),
     }
 }
 
@@ -225,6 +247,7 @@ impl Error {
             | Error::Captured { .. }
             | Error::Refused { .. }
             | Error::NotFound { .. }
+            | Error::NoWorker { .. }
             | Error::WithoutHistory
             | Error::WithoutEvents) => {
                 let (server, problem) = (Server::MongoDb, refusal.to_string());
@@ -250,6 +273,7 @@ impl Error {
             | Error::Captured { .. }
             | Error::Refused { .. }
             | Error::NotFound { .. }
+            | Error::NoWorker { .. }
             | Error::WithoutHistory
             | Error::WithoutEvents
             | Error::Denied { .. } => self.clone(),

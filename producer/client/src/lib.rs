@@ -88,7 +88,7 @@ pub use listening::Listening;
 pub use listing::Listing;
 pub use mongo::{
     ActEnd, ActResult, ActSubject, ActVia, ActWho, Inspection, Listed, NewAct, ParkedEntry,
-    SeenAct, Settlement, Slowing, SubjectKind, SubmittedFile,
+    SeenAct, Settlement, Slowing, SubjectKind, SubmittedFile, Whose,
 };
 /// The driver, of the version whose sessions [`Client::submit_in`] takes.
 pub use mongodb;

@@ -1,17 +1,20 @@
-//! Pausing settlement of a ledger, and letting it go on.
+//! Pausing settlement of a ledger, draining one worker, and letting it go on.
 //!
 //! Promises that a pause is durable before a call returns, that pausing what is paused changes
 //! nothing and says who has paused it, and that a call whose answer was lost is repeated without
 //! being taken for somebody else's. Workers see a pause within a second, begin nothing more, and
 //! finish what they have begun; [`Client::not_there_yet`] says who has not, as they say of
-//! themselves. Nothing of the protocol rests on it: what is submitted meanwhile is accepted and
-//! waits. Fails when MongoDB stays away.
+//! themselves. The same holds of one worker that is drained, by its name: it stays drained when it is
+//! started again under that name. Nothing of the protocol rests on it: what is submitted meanwhile is
+//! accepted and waits, or other workers settle it. Fails when MongoDB stays away, and for a worker
+//! that nobody has seen.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use ledger::ServerMs;
 use ledger::limits::{ECHO_BYTES_MAX, NAME_BYTES_MAX};
-use mongo::{SeenWorker, Settlement, SettlementChange};
+use mongo::{SeenWorker, Settlement, SettlementChange, Whose};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -65,7 +68,7 @@ impl Client {
     /// [`Error::Invalid`] where name or reason say nothing or are too long; when the ledger is not
     /// set up, or MongoDB stays away.
     pub async fn pause(&self, by: &str, reason: &str) -> Result<Switched, Error> {
-        self.switch(true, by, Some(reason)).await
+        self.switch(Whose::Ledger, true, by, Some(reason)).await
     }
 
     /// Lets settlement go on. Where it is not paused, nothing changes.
@@ -73,11 +76,62 @@ impl Client {
     /// # Errors
     /// As [`Client::pause`].
     pub async fn resume(&self, by: &str, reason: Option<&str>) -> Result<Switched, Error> {
-        self.switch(false, by, reason).await
+        self.switch(Whose::Ledger, false, by, reason).await
+    }
+
+    /// Drains the worker of this name: it begins nothing more, gives back what it has not begun,
+    /// finishes the rest, and stands by until it is resumed, also when it was started again under
+    /// this name meanwhile. Where it is drained already, nothing changes.
+    ///
+    /// # Errors
+    /// As [`Client::pause`], and [`Error::NoWorker`] where no worker of this name was seen within a
+    /// day.
+    pub async fn drain(&self, worker: &str, by: &str, reason: &str) -> Result<Switched, Error> {
+        self.require_worker(worker).await?;
+        self.switch(Whose::Worker(worker.to_owned()), true, by, Some(reason)).await
+    }
+
+    /// Lets a worker settle again that was drained. Where it is not drained, nothing changes.
+    ///
+    /// # Errors
+    /// As [`Client::pause`], and [`Error::NoWorker`] where no worker of this name was seen within a
+    /// day, nor ever drained.
+    pub async fn resume_worker(
+        &self,
+        worker: &str,
+        by: &str,
+        reason: Option<&str>,
+    ) -> Result<Switched, Error> {
+        self.drain_of(worker).await?;
+        self.switch(Whose::Worker(worker.to_owned()), false, by, reason).await
+    }
+
+    /// What was last said of draining the worker of this name; none where nobody has drained it.
+    ///
+    /// # Errors
+    /// [`Error::NoWorker`] where no worker of this name was seen within a day, nor ever drained; and
+    /// when MongoDB stays away.
+    pub async fn drain_of(&self, worker: &str) -> Result<Option<Settlement>, Error> {
+        let whose = Whose::Worker(worker.to_owned());
+        let said = self.insist(|| self.store().settlement_of(&whose)).await?;
+        if said.is_none() {
+            self.require_worker(worker).await?;
+        }
+        Ok(said)
+    }
+
+    /// Refuses the name of a worker that nobody has seen lately.
+    async fn require_worker(&self, worker: &str) -> Result<(), Error> {
+        let seen = self.insist(|| self.store().workers()).await?;
+        match seen.iter().any(|seen| seen.report.name == worker) {
+            true => Ok(()),
+            false => Err(Error::NoWorker { name: worker.to_owned(), known: names_of(&seen) }),
+        }
     }
 
     async fn switch(
         &self,
+        whose: Whose,
         paused: bool,
         by: &str,
         reason: Option<&str>,
@@ -87,7 +141,7 @@ impl Client {
             reason.map(|reason| said("reason", reason, PAUSE_REASON_BYTES_MAX)).transpose()?;
         // The same in every attempt, so that its own change is known again.
         let id = uuid::Uuid::new_v4().simple().to_string();
-        let change = SettlementChange { id, paused, by, reason };
+        let change = SettlementChange { id, whose, paused, by, reason };
         let write = |_| self.store().change_settlement(&change);
         let (settlement, _) = self.insist_write(write).await?;
         let changed = settlement.as_ref().is_some_and(|said| said.id == change.id);
@@ -102,15 +156,20 @@ impl Client {
         self.insist(|| self.store().settlement()).await
     }
 
-    /// The live workers that do not do yet what was last said of settlement, as they say of
-    /// themselves. A worker that can't reach MongoDB is among them until it counts as gone.
+    /// The live workers that do not do yet what was last said of settlement, or of the one of this
+    /// name, as they say of themselves. A worker that can't reach MongoDB is among them until it
+    /// counts as gone.
     ///
     /// # Errors
     /// When MongoDB stays away.
-    pub async fn not_there_yet(&self, settlement: &Settlement) -> Result<Vec<Lagging>, Error> {
+    pub async fn not_there_yet(
+        &self,
+        whose: &Whose,
+        said: &Settlement,
+    ) -> Result<Vec<Lagging>, Error> {
         let now = self.database_now().await?;
         let workers = self.insist(|| self.store().workers()).await?;
-        Ok(lagging(&workers, settlement, now))
+        Ok(lagging(&workers, whose, said, now))
     }
 }
 
@@ -128,12 +187,28 @@ fn said(field: &str, text: &str, bytes_max: usize) -> Result<String, Error> {
     Err(Error::invalid(field, problem))
 }
 
+/// The names of workers, each once, in their order.
+fn names_of(seen: &[SeenWorker]) -> Vec<String> {
+    let names: BTreeSet<&str> = seen.iter().map(|seen| seen.report.name.as_str()).collect();
+    names.into_iter().map(str::to_owned).collect()
+}
+
 /// What a worker has said before this change says nothing about it.
-fn lagging(workers: &[SeenWorker], settlement: &Settlement, now: ServerMs) -> Vec<Lagging> {
+fn lagging(
+    workers: &[SeenWorker],
+    whose: &Whose,
+    said: &Settlement,
+    now: ServerMs,
+) -> Vec<Lagging> {
+    let does = |worker: &SeenWorker| match whose {
+        Whose::Ledger => Some(worker.report.paused),
+        Whose::Worker(name) if *name == worker.report.name => Some(worker.report.drained),
+        Whose::Worker(_) => None,
+    };
     let lag = |worker: &SeenWorker| {
-        let has_seen =
-            worker.seen_at >= settlement.since && worker.report.paused == settlement.paused;
-        match (has_seen, settlement.paused, worker.report.holds) {
+        let does = does(worker)?;
+        let has_seen = worker.seen_at >= said.since && does == said.paused;
+        match (has_seen, said.paused, worker.report.holds) {
             (false, _, _) => Some(Lag::NotSeen),
             (true, true, held) if held > 0 => Some(Lag::Finishing(held)),
             (true, _, _) => None,
@@ -176,7 +251,7 @@ mod tests {
             worker("gone", SINCE - SILENT_MS, false, 0),
             stopped,
         ];
-        let found = lagging(&workers, &settlement(true), SINCE + 1);
+        let found = lagging(&workers, &Whose::Ledger, &settlement(true), SINCE + 1);
         let told: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
@@ -191,9 +266,31 @@ mod tests {
     #[test]
     fn a_worker_at_work_goes_on_whatever_it_holds() {
         let workers = [worker("on", SINCE, false, 7), worker("still paused", SINCE, true, 0)];
-        let found = lagging(&workers, &settlement(false), SINCE);
+        let found = lagging(&workers, &Whose::Ledger, &settlement(false), SINCE);
         let named: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(named, ["still paused"]);
+    }
+
+    #[test]
+    fn only_the_worker_that_is_drained_is_waited_for() {
+        let drained = |holds| {
+            let mut worker = worker("one", SINCE + 1, false, holds);
+            worker.report.drained = true;
+            worker
+        };
+        let at_work = worker("one", SINCE + 1, false, 3);
+        let other = worker("two", SINCE + 1, false, 9);
+        let told = |workers: &[SeenWorker], paused| -> Vec<String> {
+            let whose = Whose::Worker("one".to_owned());
+            let found = lagging(workers, &whose, &settlement(paused), SINCE + 1);
+            found.iter().map(ToString::to_string).collect()
+        };
+        let not_seen = ["one has not said that it has seen it"];
+        assert_eq!(told(&[at_work.clone(), other.clone()], true), not_seen);
+        assert_eq!(told(&[drained(3), other.clone()], true), ["one finishes 3 transactions"]);
+        assert_eq!(told(&[drained(0), other.clone()], true), [""; 0]);
+        assert_eq!(told(&[drained(0), other], false), not_seen);
+        assert_eq!(told(&[at_work], false), [""; 0]);
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub enum Act {
     Pause,
     /// Lets settlement go on.
     Resume,
+    /// Takes one worker out of settlement.
+    Drain,
+    /// Lets a worker settle again.
+    ResumeWorker,
     /// Audits the ledger.
     Audit,
 }
@@ -132,6 +136,8 @@ impl Act {
         let settlement = |name, operation, verb, effect| {
             told(name, operation, verb, effect, "/", "showSettlement")
         };
+        let worker =
+            |name, operation, verb, effect| told(name, operation, verb, effect, "/", "showWorker");
         match self {
             Act::Cancel => transaction(
                 "cancel",
@@ -219,6 +225,18 @@ impl Act {
                 "resume",
                 "Let settlement go on",
                 "Within a second, workers take up what waits.",
+            ),
+            Act::Drain => worker(
+                "drain",
+                "drainWorker",
+                "Drain the worker",
+                "Within a second it begins nothing more, gives back what it has not begun, and finishes the rest. It stays drained when it is started again under its name. Other workers settle what comes; when all are drained, nothing is settled.",
+            ),
+            Act::ResumeWorker => worker(
+                "resume-worker",
+                "resumeWorker",
+                "Let the worker settle again",
+                "Within a second it settles again.",
             ),
             Act::Audit => told(
                 "audit",

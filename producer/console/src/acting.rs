@@ -66,7 +66,7 @@ enum Manner {
     SetsFloor,
     /// With how much is captured.
     Captures,
-    /// By its operation, on the ledger, with the reason.
+    /// By its operation, on the ledger or one worker, with the reason.
     SaysSettlement,
     /// As a job of its own.
     Audits,
@@ -77,7 +77,7 @@ fn manner(act: Act) -> Manner {
         Act::Reschedule => Manner::Reschedules,
         Act::SetFloor => Manner::SetsFloor,
         Act::Confirm => Manner::Captures,
-        Act::Pause | Act::Resume => Manner::SaysSettlement,
+        Act::Pause | Act::Resume | Act::Drain | Act::ResumeWorker => Manner::SaysSettlement,
         Act::Audit => Manner::Audits,
         Act::Cancel
         | Act::Release
@@ -188,8 +188,8 @@ async fn acted(
             done.map(|account| floor::said(&account))
         }
         Manner::SaysSettlement => {
-            let body = json!({ REASON: reason });
-            visit.ask_with(&person, act.operation(), "", &body).await.map(plainly)
+            let (of, body) = (if act.is_of_ledger() { "" } else { id }, json!({ REASON: reason }));
+            visit.ask_with(&person, act.operation(), of, &body).await.map(plainly)
         }
         Manner::Plain => {
             let who = (&*visit.caller, &person);
@@ -257,6 +257,9 @@ async fn begin_audit(visit: &Visit, person: &Person) -> Result<Value, Problem> {
 fn said(answer: &Value) -> String {
     if let Some(paused) = answer["paused"].as_bool() {
         return if paused { "paused" } else { "goes on" }.to_owned();
+    }
+    if let Some(drained) = answer["drained"].as_bool() {
+        return if drained { "to be drained" } else { "settles again" }.to_owned();
     }
     let words = ["id", "state", moment::FIELD, "status", "outcome"].map(|name| text(answer, name));
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")

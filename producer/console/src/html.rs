@@ -165,7 +165,7 @@ pub fn state(name: &str) -> Markup {
     let class = match name {
         "done" | "open" | "working" | "ok" => "good",
         "canceled" | "silent" | "closed" | "refused" | "failed" => "bad",
-        "canceling" | "frozen" | "draining" | "paused" | "unknown" => "warn",
+        "canceling" | "frozen" | "draining" | "paused" | "drained" | "unknown" => "warn",
         _ => "calm",
     };
     html! { span.badge.(class) { (name) } }

@@ -12,7 +12,7 @@ use super::act::{Act, buttons};
 use super::chart::chart;
 use super::handbook::reference;
 use super::html::{
-    count, grouped, items, moment, page as framed, rounded, sentence, state, table, text,
+    count, grouped, items, link, moment, page as framed, rounded, sentence, state, table, text,
     transaction,
 };
 use super::visit::Visit;
@@ -31,7 +31,7 @@ pub async fn page(visit: &Visit) -> Result<Markup, Problem> {
                 (chart("Settled", "a second", points, &[("settled", "all workers")]))
                 (chart("Submission to final state", "ms", points, &[("p50", "p50"), ("p99", "p99")]))
             }
-            section #workers { h2 { "Workers" } (workers(&seen)) }
+            section #workers { h2 { "Workers" } (workers(visit, &seen)) }
             div.two {
                 section #queues { h2 { "Queues" } (queues(&seen)) }
                 section #refusals { h2 { "Refused in the last 15 minutes" } (refusals(&seen)) }
@@ -116,7 +116,7 @@ fn figures(seen: &Value) -> Markup {
     }
 }
 
-fn workers(seen: &Value) -> Markup {
+fn workers(visit: &Visit, seen: &Value) -> Markup {
     let workers = items(seen, "workers");
     let heads = [
         "Name",
@@ -135,7 +135,7 @@ fn workers(seen: &Value) -> Markup {
         @for worker in workers {
             tr {
                 th scope="row" { (text(worker, "name")) }
-                td { (state(text(worker, "activity"))) }
+                td { (state(text(worker, "activity"))) (drain(visit, worker)) }
                 td { (text(worker, "version")) }
                 td { (text(worker, "engine")) @if worker["engine"] != worker["engineNow"] { " (" (text(worker, "engineNow")) ")" } }
                 td.number { (number(worker, "lanes")) }
@@ -152,6 +152,23 @@ fn workers(seen: &Value) -> Markup {
         @if workers.is_empty() { p { "No worker was seen within the last quarter of an hour." } }
         @else { (table("Workers", &heads, rows)) }
         @if more > 0 { p { "and " (grouped(more)) " more" } }
+    }
+}
+
+/// Who has drained a worker, if somebody has; and for whoever may do it, the way to the opposite.
+fn drain(visit: &Visit, worker: &Value) -> Markup {
+    let drain = &worker["drain"];
+    let act = if drain.is_object() { Act::ResumeWorker } else { Act::Drain };
+    let is_there = !matches!(text(worker, "activity"), "stopped" | "silent");
+    let query = [("act", act.name()), ("id", text(worker, "name"))];
+    html! {
+        @if drain.is_object() {
+            " drained since " (moment(text(drain, "since"))) " by " b { (text(drain, "by")) } ": "
+            (text(drain, "reason"))
+        }
+        @if (is_there || drain.is_object()) && visit.may(act.operation()) {
+            " " a href=(link("/console/confirm", &query)) { (act.verb()) }
+        }
     }
 }
 

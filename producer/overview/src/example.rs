@@ -41,6 +41,12 @@ fn worker() -> Worker {
         done: 1_203_344,
         canceled: 731,
         broker: true,
+        drain: Some(Pause {
+            since: "2026-11-23T09:38:02.117Z".to_owned(),
+            since_ms: 120_000,
+            by: "ada".to_owned(),
+            reason: "its machine is to be replaced".to_owned(),
+        }),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Promises that what was known before a server went away is still told, with its age, and that
 //! everything that is told is bounded.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use bson::DateTime;
@@ -37,6 +38,8 @@ pub struct Ledger {
     pub now: ServerMs,
     /// The pause, while settlement is paused.
     pub pause: Option<Settlement>,
+    /// The names of the workers that somebody has drained, and who has.
+    pub drained: Vec<(String, Settlement)>,
     /// Its workers, the newest first, and maybe one more than are told.
     pub workers: Vec<SeenWorker>,
     /// What is not final, and when that was counted.
@@ -56,6 +59,9 @@ pub struct Ledger {
     /// What the user may not read.
     pub denied: Option<String>,
 }
+
+/// Who has drained which worker, by the name of that.
+type Drains<'a> = HashMap<&'a str, &'a Settlement>;
 
 /// What is known of a server.
 #[derive(Debug)]
@@ -239,11 +245,13 @@ impl Knowledge {
     /// Those with trouble first, and how many are left out.
     fn workers(&self, ledger: &Ledger, now: ServerMs) -> (Vec<Worker>, u64) {
         let is_told = |seen: &&SeenWorker| now - seen.seen_at <= TOLD_MS;
+        let drains: Drains<'_> =
+            ledger.drained.iter().map(|(name, said)| (name.as_str(), said)).collect();
         let mut all: Vec<Worker> = ledger
             .workers
             .iter()
             .filter(is_told)
-            .map(|seen| self.worker(seen, ledger.now))
+            .map(|seen| self.worker(seen, &drains, ledger.now))
             .collect();
         let left_out = all.len().saturating_sub(WORKERS_MAX);
         all.truncate(WORKERS_MAX);
@@ -252,13 +260,14 @@ impl Knowledge {
     }
 
     /// A worker, as it was when the database has answered: while that is away, nobody falls silent.
-    fn worker(&self, seen: &SeenWorker, now: ServerMs) -> Worker {
+    fn worker(&self, seen: &SeenWorker, drains: &Drains<'_>, now: ServerMs) -> Worker {
         let report = &seen.report;
         let age = now.saturating_sub(seen.seen_at);
         let activity = match report.activity.as_str() {
             "stopped" => Activity::Stopped,
             _ if age > SILENT_MS => Activity::Silent,
             "draining" => Activity::Draining,
+            _ if report.drained => Activity::Drained,
             "standby" => Activity::Standby,
             _ if report.paused => Activity::Paused,
             _ => Activity::Working,
@@ -281,6 +290,7 @@ impl Knowledge {
             done: report.done,
             canceled: report.canceled,
             broker: report.broker,
+            drain: drains.get(report.name.as_str()).map(|said| pause(said, now)),
         }
     }
 }

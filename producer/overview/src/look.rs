@@ -81,6 +81,7 @@ impl<T: Clone> Asked<T> {
 #[derive(Default)]
 pub struct Looks {
     settlement: Asked<Option<Settlement>>,
+    drained: Asked<Vec<(String, Settlement)>>,
     workers: Asked<Vec<SeenWorker>>,
     /// Counted no further than [`QUICK_MAX`].
     quick: Asked<Unfinished>,
@@ -107,6 +108,8 @@ impl Looks {
         // One document, and few: they are asked each time. All rates rest on the workers.
         (self.settlement.again_at, self.workers.again_at) = (None, None);
         self.settlement.ask(|| store.settlement()).await?;
+        self.drained.again_at = None;
+        self.drained.ask(|| store.drained()).await?;
         self.workers.ask(|| store.workers()).await?;
         self.quick.ask(|| store.unfinished(QUICK_MAX)).await?;
         if self.quick.answer.as_ref().is_some_and(|(quick, _)| is_capped(quick)) {
@@ -133,6 +136,7 @@ impl Looks {
         Ok(Ledger {
             now,
             pause: self.settlement.newest().flatten().filter(|said| said.paused),
+            drained: self.drained.newest().unwrap_or_default(),
             workers: self.workers.newest().unwrap_or_default(),
             unfinished: self
                 .quick

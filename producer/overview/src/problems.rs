@@ -6,7 +6,7 @@
 use ledger::remedy::Remedy;
 
 use super::flow::Totals;
-use super::types::{Activity, HarmfulIndex, Overview, Problem, Severity, Worker};
+use super::types::{Activity, HarmfulIndex, Overview, Pause, Problem, Severity, Worker};
 
 /// As the alert `TandemOldestTransactionIsOld`.
 const OLD_MS: u64 = 120_000;
@@ -41,6 +41,7 @@ pub mod links {
         PARKED = "transactions-are-parked",
         DEAD = "dead-letters",
         PAUSED = "settlement-is-paused",
+        DRAINED = "a-worker-is-drained",
         WORKERS = "workers-die-or-stall",
         MONGODB = "mongodb-is-slow-or-away",
         RABBITMQ = "rabbitmq-is-away-or-blocked",
@@ -63,6 +64,7 @@ pub fn problems(
         mongodb(overview),
         amqp(overview),
         paused(overview),
+        drained(overview),
         no_worker(overview),
         nothing_settled(overview, quiet_ms),
         due(overview),
@@ -143,9 +145,66 @@ fn paused(overview: &Overview) -> Option<Problem> {
     })
 }
 
+/// Nothing is settled while all workers are drained; what follows from that is not told beside it.
+fn drained(overview: &Overview) -> Option<Problem> {
+    let is_drained = |worker: &&Worker| worker.activity == Activity::Drained;
+    let drained: Vec<&Worker> = overview.workers.iter().filter(is_drained).collect();
+    let first = drained.first()?;
+    let told = |drain: &Pause| {
+        format!("{} has drained {} at {}: {}", drain.by, first.name, drain.since, drain.reason)
+    };
+    let cause = first.drain.as_ref().map(told);
+    let cause = cause.unwrap_or_else(|| format!("{} says that it is drained", first.name));
+    let others = and_more(drained.len());
+    let resume = Remedy::ResumeWorker(&first.name);
+    let waits = overview.backlog.is_some_and(|backlog| backlog.transactions > 0);
+    let waits = waits || overview.due.is_some();
+    Some(match (all_drained(overview), waits) {
+        (false, _) => Problem {
+            code: "worker_drained",
+            severity: Severity::Info,
+            title: counted(drained.len() as u64, "worker is drained", "workers are drained"),
+            cause: format!("{cause}{others}. Other workers settle what comes."),
+            remedy: format!("When it is to settle again, run {resume}."),
+            link: links::DRAINED,
+        },
+        (true, waits) => Problem {
+            code: "all_workers_drained",
+            severity: if waits { Severity::Critical } else { Severity::Warning },
+            title: "Nothing is settled: all workers are drained".to_owned(),
+            cause: format!("{cause}{others}."),
+            remedy: format!(
+                "Run {resume}, or start another worker. Until then what is submitted is accepted and \
+                 waits."
+            ),
+            link: links::DRAINED,
+        },
+    })
+}
+
+/// Whether there are workers, and each of them is drained or about to end.
+fn all_drained(overview: &Overview) -> bool {
+    let here = || overview.workers.iter().filter(is_here);
+    here().any(|worker| worker.activity == Activity::Drained)
+        && here().all(|worker| match worker.activity {
+            Activity::Drained | Activity::Draining => true,
+            Activity::Working | Activity::Paused | Activity::Standby => false,
+            Activity::Silent | Activity::Stopped => false,
+        })
+}
+
+/// Whether somebody has said that something is to be settled now.
+fn goes_on(overview: &Overview) -> bool {
+    overview.pause.is_none() && !all_drained(overview)
+}
+
 fn is_here(worker: &&Worker) -> bool {
     match worker.activity {
-        Activity::Working | Activity::Paused | Activity::Standby | Activity::Draining => true,
+        Activity::Working
+        | Activity::Paused
+        | Activity::Drained
+        | Activity::Standby
+        | Activity::Draining => true,
         Activity::Silent | Activity::Stopped => false,
     }
 }
@@ -197,8 +256,7 @@ fn nothing_settled(overview: &Overview, quiet_ms: u64) -> Option<Problem> {
     let waits = overview.backlog.is_some_and(|backlog| backlog.transactions > 0);
     let is_old = overview.oldest.as_ref().is_some_and(|oldest| oldest.age_ms >= QUIET_MS);
     let works = overview.workers.iter().any(|worker| is_here(&worker));
-    let goes_on = overview.pause.is_none();
-    (goes_on && waits && is_old && works && quiet_ms >= QUIET_MS).then(|| Problem {
+    (goes_on(overview) && waits && is_old && works && quiet_ms >= QUIET_MS).then(|| Problem {
         code: "nothing_settled",
         severity: Severity::Critical,
         title: "Nothing is settled".to_owned(),
@@ -219,7 +277,7 @@ fn due(overview: &Overview) -> Option<Problem> {
     let due = overview.due.filter(|due| due.late_ms >= LATE_MS)?;
     let works = overview.workers.iter().any(|worker| is_here(&worker)) || consumers(overview) > 0;
     let stays = due.still_ms >= LATE_MS || !works;
-    (overview.connections.mongodb.up && overview.pause.is_none() && stays).then(|| Problem {
+    (overview.connections.mongodb.up && goes_on(overview) && stays).then(|| Problem {
         code: "due_not_moved",
         severity: Severity::Critical,
         title: counted(
@@ -336,7 +394,7 @@ fn events(overview: &Overview) -> Option<Problem> {
 }
 
 fn oldest(overview: &Overview) -> Option<Problem> {
-    let goes_on = overview.pause.is_none();
+    let goes_on = goes_on(overview);
     let oldest = overview.oldest.as_ref().filter(|oldest| goes_on && oldest.age_ms >= OLD_MS)?;
     Some(Problem {
         code: "oldest_is_old",
@@ -355,7 +413,7 @@ fn oldest(overview: &Overview) -> Option<Problem> {
 }
 
 fn backlog(overview: &Overview) -> Option<Problem> {
-    let goes_on = overview.pause.is_none();
+    let goes_on = goes_on(overview);
     let backlog =
         overview.backlog.filter(|backlog| goes_on && backlog.clears_in_s > Some(CLEARS_S))?;
     let least = if backlog.capped { "at least " } else { "" };
@@ -530,7 +588,7 @@ pub fn duration(ms: u64) -> String {
 mod tests {
     use super::super::example;
     use super::super::types::{
-        Backlog, Connection, Count, Dead, Due, ForeignDocuments, Oldest, Pause, Queue,
+        Backlog, Connection, Count, Dead, Due, ForeignDocuments, Oldest, Queue,
     };
     use super::*;
 
@@ -578,8 +636,14 @@ mod tests {
     #[test]
     fn each_trouble_is_named_alone_and_says_what_to_do() {
         type Break = fn(&mut Overview);
-        let one: [(&str, Break); 16] = [
+        let one: [(&str, Break); 18] = [
             ("settlement_paused", |overview| overview.pause = Some(pause())),
+            ("all_workers_drained", |overview| overview.workers[0].activity = Activity::Drained),
+            ("worker_drained", |overview| {
+                let mut other = overview.workers[0].clone();
+                (other.activity, other.drain) = (Activity::Drained, Some(pause()));
+                overview.workers.push(other);
+            }),
             ("documents_are_removed", |overview| overview.harmful_indexes = harms(true)),
             ("writes_may_be_refused", |overview| overview.harmful_indexes = harms(false)),
             ("foreign_documents", |overview| {
@@ -667,6 +731,28 @@ mod tests {
         assert_eq!(codes(&overview, QUIET_MS), ["settlement_paused"]);
         overview.connections.amqp.up = false;
         assert_eq!(codes(&overview, QUIET_MS), ["amqp_away", "settlement_paused"]);
+    }
+
+    #[test]
+    fn while_all_workers_are_drained_that_is_told_and_not_what_follows_from_it() {
+        let mut overview = well();
+        let (id, state) = ("t".to_owned(), "initial".to_owned());
+        overview.oldest = Some(Oldest { id, state, age_ms: OLD_MS });
+        overview.due = Some(Due { count: 1, capped: false, late_ms: LATE_MS, still_ms: LATE_MS });
+        let other = overview.workers[0].clone();
+        overview.workers.push(other);
+        overview.workers[0].activity = Activity::Drained;
+        overview.workers[0].drain = Some(pause());
+        let all = codes(&overview, QUIET_MS);
+        assert!(all.contains(&"worker_drained") && all.contains(&"nothing_settled"), "{all:?}");
+        for activity in [Activity::Drained, Activity::Draining, Activity::Stopped] {
+            overview.workers[1].activity = activity;
+            assert_eq!(codes(&overview, QUIET_MS), ["all_workers_drained"], "{activity:?}");
+        }
+        let problem = problems(&overview, &Totals::default(), 0, None).remove(0);
+        assert_eq!(problem.severity, Severity::Critical, "something waits");
+        assert!(problem.cause.starts_with("ada has drained settle-2 at"), "{}", problem.cause);
+        assert!(problem.remedy.contains("`producer workers resume settle-2`"), "{problem:?}");
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::time::{Instant, SystemTime};
 
-use mongo::FirstDue;
+use mongo::{FirstDue, SeenWorker, Settlement, WorkerReport};
 use serde_json::Value;
 
 use super::example;
 use super::knowledge::{Knowledge, Ledger};
+use super::types::Activity;
 
 #[test]
 fn the_example_is_what_is_told() {
@@ -37,4 +38,37 @@ fn what_is_due_stands_still_only_while_the_same_one_is_the_first() {
     assert_eq!(told.still_ms, 0, "while the database is away, nobody can move it");
     knowledge.of_the_database(Ok(Ledger::default()), now, clock);
     assert_eq!(knowledge.overview(0, now, clock).due, None);
+}
+
+#[test]
+fn a_worker_is_shown_as_drained_when_it_says_so_and_who_has_drained_it_before_that() {
+    let (now, clock) = (Instant::now(), SystemTime::now());
+    let seen = |name: &str, drained| {
+        let (name, activity) = (name.to_owned(), "standby".to_owned());
+        let report = WorkerReport { id: name.clone(), name, activity, drained, ..Default::default() };
+        SeenWorker { report, started_at: None, seen_at: 90_000 }
+    };
+    let (id, by, reason) = ("c".to_owned(), "ada".to_owned(), Some("why".to_owned()));
+    let said = Settlement { id, paused: true, since: 60_000, by, reason };
+    let ledger = Ledger {
+        now: 90_000,
+        drained: ["gone", "is", "will"].map(|name| (name.to_owned(), said.clone())).to_vec(),
+        workers: vec![seen("is", true), seen("not", false), seen("will", false)],
+        ..Ledger::default()
+    };
+    let mut knowledge = Knowledge::default();
+    knowledge.of_the_database(Ok(ledger), now, clock);
+    let workers = knowledge.overview(0, now, clock).workers;
+    let told = workers.iter().map(|worker| {
+        let since_ms = worker.drain.as_ref().map(|drain| drain.since_ms);
+        (worker.name.as_str(), worker.activity, since_ms)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("is", Activity::Drained, Some(30_000)),
+            ("not", Activity::Standby, None),
+            ("will", Activity::Standby, Some(30_000)),
+        ]
+    );
 }

@@ -71,7 +71,8 @@ pub struct Overview {
     pub points: Vec<Point>,
 }
 
-/// Somebody has paused settlement: workers begin nothing, and what is submitted waits.
+/// Somebody has paused settlement, or drained a worker: then nothing, or nothing by this one, is
+/// begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = OverviewPause)]
@@ -81,7 +82,7 @@ pub struct Pause {
     pub since: String,
     /// How long ago that is.
     pub since_ms: u64,
-    /// Who has paused it: the name of a token, or of a user as claimed.
+    /// Who has said so: the name of a token, or of a user as claimed.
     pub by: String,
     /// Why.
     pub reason: String,
@@ -261,6 +262,9 @@ pub struct Worker {
     pub canceled: u64,
     /// Whether it reaches the broker.
     pub broker: bool,
+    /// Since when somebody has drained it, by whom and why. Null while nobody has. It may still
+    /// finish what it had begun: `activity` says what it does.
+    pub drain: Option<Pause>,
 }
 
 /// What a worker does.
@@ -275,6 +279,8 @@ pub enum Activity {
     Working,
     /// It begins nothing, because settlement is paused.
     Paused,
+    /// It begins nothing, because somebody has drained it.
+    Drained,
     /// It waits for its turn, while another worker is at work.
     Standby,
     /// It has ended as it was told.

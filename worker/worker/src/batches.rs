@@ -3,8 +3,8 @@
 //! Owns how deliveries become batches. Promises that a batch closes when it is full, or when the
 //! linger time is over; that no delivery waits for others while no batch is in flight; that the
 //! number of batches in flight is limited; and that a panic in one of them leaves the others as
-//! they are. While settlement is paused no batch begins: what was delivered and is in no batch is
-//! requeued, and those in flight come to their end.
+//! they are. While settlement is paused, or this worker drained, no batch begins: what was delivered
+//! and is in no batch is requeued, and those in flight come to their end.
 
 use std::pin::pin;
 use std::sync::Arc;

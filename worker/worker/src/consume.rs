@@ -69,14 +69,15 @@ pub struct Consuming {
     pub health: Arc<Health>,
     /// Counts reconnects.
     pub metrics: Arc<Metrics>,
-    /// Messages are taken only while it is this worker's turn and settlement is not paused.
+    /// Messages are taken only while it is this worker's turn, settlement is not paused and this
+    /// worker is not drained.
     pub turn: Turn,
 }
 
 /// Why a session ends that is still good.
 enum Over {
     Stopped,
-    /// It is another worker's turn, or settlement is paused.
+    /// It is another worker's turn, settlement is paused, or this worker is drained.
     TurnGone,
 }
 
@@ -155,8 +156,8 @@ impl Consuming {
         }
     }
 
-    /// Waits until messages are to be taken. While settlement is paused nobody consumes, so this
-    /// tells whether the broker is there. False when told to stop before.
+    /// Waits until messages are to be taken. While settlement is paused, or this worker is drained, it
+    /// does not consume, so this tells whether the broker is there. False when told to stop before.
     ///
     /// # Errors
     /// When the broker refuses for a reason that does not pass by itself, and never did otherwise.
@@ -182,7 +183,7 @@ impl Consuming {
                     if error.lasts() && !has_consumed {
                         return Err(error);
                     }
-                    tracing::debug!(%error, "the broker is away while settlement is paused");
+                    tracing::debug!(%error, "the broker is away while nothing is begun");
                 }
             }
             let came = tokio::time::timeout(LOOK_EVERY, self.turn.come(stop)).await;
@@ -194,10 +195,15 @@ impl Consuming {
 
     /// Takes no more messages, and leaves what is begun to those who process it.
     async fn hand_on(&self, session: Session, intake: &mut Intake, stop: &CancellationToken) {
-        match self.turn.paused().is_on() {
-            true => tracing::info!("taking no more messages: settlement is paused"),
-            false => tracing::info!("taking no more messages: it is another worker's turn"),
-        }
+        let paused = self.turn.paused();
+        tracing::info!(
+            "taking no more messages: {}",
+            match (paused.is_drained(), paused.is_on()) {
+                (true, _) => "this worker is drained",
+                (false, true) => "settlement is paused",
+                (false, false) => "it is another worker's turn",
+            }
+        );
         let (last, is_drained) = self.wind_up(session, intake, stop).await;
         tokio::spawn(async move {
             if is_drained {

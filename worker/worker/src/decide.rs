@@ -256,7 +256,7 @@ pub enum Cause {
     Missing,
     /// The worker is shutting down.
     Shutdown,
-    /// Settlement is paused.
+    /// Settlement is paused, or this worker drained.
     Paused,
 }
 

@@ -32,8 +32,16 @@ pub struct Health {
     database: AtomicBool,
     workers: AtomicU32,
     ended: OnceLock<String>,
-    /// Since when settlement is paused, by whom and why.
-    pause: Mutex<Option<String>>,
+    pauses: Mutex<Pauses>,
+}
+
+/// Since when, by whom and why nothing is begun.
+#[derive(Debug, Default)]
+struct Pauses {
+    /// Of the ledger.
+    ledger: Option<String>,
+    /// Of this worker, which is drained.
+    worker: Option<String>,
 }
 
 impl Health {
@@ -80,16 +88,20 @@ impl Health {
         self.ended.get_or_init(|| format!("{part}: ended ({why})\n"));
     }
 
-    /// Notes since when settlement is paused, by whom and why; none when it goes on. A worker that
-    /// is paused is ready: the process is as it should be.
-    pub fn paused(&self, pause: Option<String>) {
-        *self.pause.lock().expect("no holder panics") = pause;
+    /// Notes since when settlement is paused, and since when this worker is drained, by whom and why;
+    /// none when it goes on. A worker that begins nothing for one of these reasons is ready: the
+    /// process is as it should be.
+    pub fn paused(&self, ledger: Option<String>, worker: Option<String>) {
+        *self.pauses.lock().expect("no holder panics") = Pauses { ledger, worker };
     }
 
-    /// Since when settlement is paused, by whom and why, while it is.
-    #[must_use]
-    pub fn pause(&self) -> Option<String> {
-        self.pause.lock().expect("no holder panics").clone()
+    /// A line for each reason for which nothing is begun.
+    fn pauses(&self) -> String {
+        let pauses = self.pauses.lock().expect("no holder panics");
+        let line = |what, said: &Option<String>| {
+            said.as_ref().map(|said| format!("{what} {said}\n")).unwrap_or_default()
+        };
+        line("settlement: paused", &pauses.ledger) + &line("worker: drained", &pauses.worker)
     }
 
     /// Whether it can work.
@@ -99,7 +111,8 @@ impl Health {
         there(&self.broker) && there(&self.database) && self.ended.get().is_none()
     }
 
-    fn page(&self) -> (StatusCode, String) {
+    /// What `/readyz` says.
+    pub(crate) fn page(&self) -> (StatusCode, String) {
         let name = |there: bool| if there { "ok" } else { "away" };
         let broker = self.broker.load(Ordering::Relaxed);
         let database = self.database.load(Ordering::Relaxed);
@@ -109,9 +122,8 @@ impl Health {
             false => StatusCode::SERVICE_UNAVAILABLE,
         };
         let ended = ended.map_or("", String::as_str);
-        let pause = self.pause().map(|pause| format!("settlement: paused {pause}\n"));
-        let pause = pause.unwrap_or_default();
-        (status, format!("broker: {}\ndatabase: {}\n{pause}{ended}", name(broker), name(database)))
+        let pauses = self.pauses();
+        (status, format!("broker: {}\ndatabase: {}\n{pauses}{ended}", name(broker), name(database)))
     }
 }
 

@@ -78,6 +78,7 @@ pub struct Metrics {
     server_up: IntGaugeVec,
     standing_by: IntGauge,
     paused: IntGauge,
+    drained: IntGauge,
     oldest_unfinished: GaugeVec,
     unfinished: IntGaugeVec,
     events_due: IntGauge,
@@ -156,6 +157,7 @@ impl Metrics {
             server_up: make.gauges_int("server_up", SERVER_UP, &label("server", &servers))?,
             standing_by: make.gauge_int("standing_by", STANDING_BY)?,
             paused: make.gauge_int("paused", PAUSED)?,
+            drained: make.gauge_int("drained", DRAINED)?,
             oldest_unfinished: make.gauges("oldest_unfinished_age_seconds", OLDEST, &unfinished)?,
             unfinished: make.gauges_int("unfinished_transactions", UNFINISHED, &unfinished)?,
             events_due: make.gauge_int("events_due", EVENTS_DUE)?,
@@ -209,6 +211,11 @@ impl Metrics {
     /// Notes whether settlement of the ledger is paused.
     pub fn paused(&self, is_paused: bool) {
         self.paused.set(is_paused.into());
+    }
+
+    /// Notes whether this worker is drained.
+    pub fn drained(&self, is_drained: bool) {
+        self.drained.set(is_drained.into());
     }
 
     /// Notes what waits at this moment of the server's clock, and when this worker asks again.
@@ -305,6 +312,7 @@ const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is 
     submitter's clock, the second of the database's.";
 const STANDING_BY: &str = "1 while another worker is at work and this one stands by, else 0.";
 const PAUSED: &str = "1 while somebody has paused settlement of the ledger, else 0.";
+const DRAINED: &str = "1 while somebody has drained this worker, so that it begins nothing, else 0.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
 const OLDEST: &str = "Seconds for which the oldest transaction that is not final has waited for \
     workers, by the database's clock: since it was created, or was due, confirmed or canceled; 0 if there is \

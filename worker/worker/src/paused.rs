@@ -1,15 +1,16 @@
-//! Whether settlement of the ledger is paused, for the parts that begin something.
+//! Whether this worker may begin something: settlement of the ledger may be paused, and this worker
+//! may be drained.
 //!
-//! Owns how the parts of a worker hear of it: [`PauseTeller`] tells what the settings say, and a
-//! [`Paused`] hears it. Promises that each change is told once in the log, with who and why, and is
-//! seen in the metrics and on the pages. What a worker has begun is not interrupted: a pause only
-//! keeps more from being begun. Never fails; where nobody looks at the settings any more the worker
-//! ends for another reason.
+//! Owns how the parts of a worker hear of it: [`PauseTeller`] tells what was said, and a [`Paused`]
+//! hears it. Promises that each change is told once in the log, with who and why, and is seen in the
+//! metrics and on the pages. What a worker has begun is not interrupted: a pause only keeps more from
+//! being begun. Never fails; where nobody looks at what was said any more the worker ends for another
+//! reason.
 
 use std::sync::Arc;
 
 use ledger::ServerMs;
-use mongo::Settlement;
+use mongo::{Said, Settlement};
 use tokio::sync::watch;
 
 use crate::health::Health;
@@ -17,11 +18,11 @@ use crate::metrics::Metrics;
 
 /// What was last said of settlement, for those who act by it.
 #[derive(Clone, Debug)]
-pub struct Paused(watch::Receiver<Option<Settlement>>);
+pub struct Paused(watch::Receiver<Said>);
 
-/// Tells the parts of a worker whether settlement is paused.
+/// Tells the parts of a worker whether settlement is paused, and whether it is drained.
 pub struct PauseTeller {
-    told: watch::Sender<Option<Settlement>>,
+    told: watch::Sender<Said>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
 }
@@ -30,24 +31,48 @@ impl Paused {
     /// Whether nothing may be begun.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        is_pause(&self.0.borrow())
+        is_on(&self.0.borrow())
     }
 
-    /// When the last pause has ended, in milliseconds since 1970 of the database's clock; 0 where
-    /// there was none, or it lasts.
+    /// Whether settlement of the ledger is paused.
+    #[must_use]
+    pub fn is_of_ledger(&self) -> bool {
+        is_pause(self.0.borrow().ledger.as_ref())
+    }
+
+    /// Whether this worker is drained.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        is_drained(&self.0.borrow())
+    }
+
+    /// When the last of the pauses has ended that have, in milliseconds since 1970 of the database's
+    /// clock; 0 where there was none.
     #[must_use]
     pub fn ended_at(&self) -> ServerMs {
-        self.0.borrow().as_ref().filter(|said| !said.paused).map_or(0, |said| said.since)
+        let said = self.0.borrow();
+        let ended = [&said.ledger, &said.worker].into_iter().flatten().filter(|said| !said.paused);
+        ended.map(|said| said.since).max().unwrap_or_default()
     }
 
     /// Waits until nothing may be begun.
     pub async fn on(&mut self) {
-        until(&mut self.0, is_pause).await;
+        until(&mut self.0, is_on).await;
     }
 
-    /// Waits until settlement goes on.
+    /// Waits until something may be begun.
     pub async fn over(&mut self) {
-        until(&mut self.0, |said| !is_pause(said)).await;
+        until(&mut self.0, |said| !is_on(said)).await;
+    }
+
+    /// Waits until this worker is drained.
+    pub async fn drained(&mut self) {
+        until(&mut self.0, is_drained).await;
+    }
+
+    /// Waits until this worker is not drained.
+    pub async fn undrained(&mut self) {
+        until(&mut self.0, |said| !is_drained(said)).await;
     }
 
     /// Waits for the next change, also from one pause to another.
@@ -62,44 +87,73 @@ impl PauseTeller {
     /// Tells nothing yet: settlement goes on.
     #[must_use]
     pub fn new(health: Arc<Health>, metrics: Arc<Metrics>) -> (PauseTeller, Paused) {
-        let (told, paused) = watch::channel(None);
+        let (told, paused) = watch::channel(Said::default());
         (PauseTeller { told, health, metrics }, Paused(paused))
     }
 
-    /// Tells what the settings say now.
-    pub fn tell(&self, said: Option<&Settlement>) {
-        let was_paused = is_pause(&self.told.borrow());
-        let is_new = self.told.send_if_modified(|told| {
-            let is_new = told.as_ref() != said;
-            if is_new {
-                *told = said.cloned();
-            }
-            is_new
-        });
-        if !is_new {
+    /// Tells what was said by now.
+    pub fn tell(&self, said: &Said) {
+        let before = self.told.borrow().clone();
+        if before == *said {
             return;
         }
-        let pause = said.filter(|said| said.paused);
+        self.told.send_replace(said.clone());
+        let [pause, drain] = [&said.ledger, &said.worker]
+            .map(|said| said.as_ref().filter(|said| said.paused).map(Settlement::told));
         self.metrics.paused(pause.is_some());
-        self.health.paused(pause.map(Settlement::told));
-        match (pause, said) {
-            (Some(pause), _) => tracing::warn!(
-                said = pause.told(),
-                "settlement is paused: nothing new is begun, and what is begun is finished"
-            ),
-            (None, Some(said)) if was_paused => {
-                tracing::info!(said = said.told(), "settlement goes on");
-            }
-            (None, None) if was_paused => {
-                tracing::info!("settlement goes on: the settings say nothing of a pause any more");
-            }
-            (None, Some(_) | None) => {}
+        self.metrics.drained(drain.is_some());
+        self.health.paused(pause, drain);
+        if before.ledger != said.ledger {
+            log_of_ledger(before.ledger.as_ref(), said.ledger.as_ref());
+        }
+        if before.worker != said.worker {
+            log_of_worker(before.worker.as_ref(), said.worker.as_ref());
         }
     }
 }
 
-fn is_pause(said: &Option<Settlement>) -> bool {
-    said.as_ref().is_some_and(|said| said.paused)
+fn log_of_ledger(before: Option<&Settlement>, said: Option<&Settlement>) {
+    match said {
+        Some(said) if said.paused => tracing::warn!(
+            said = said.told(),
+            "settlement is paused: nothing new is begun, and what is begun is finished"
+        ),
+        Some(said) if is_pause(before) => {
+            tracing::info!(said = said.told(), "settlement goes on");
+        }
+        None if is_pause(before) => {
+            tracing::info!("settlement goes on: nothing is said of a pause any more");
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn log_of_worker(before: Option<&Settlement>, said: Option<&Settlement>) {
+    match said {
+        Some(said) if said.paused => tracing::warn!(
+            said = said.told(),
+            "this worker is drained: it begins nothing new, and finishes what it has begun"
+        ),
+        Some(said) if is_pause(before) => {
+            tracing::info!(said = said.told(), "this worker settles again");
+        }
+        None if is_pause(before) => {
+            tracing::info!("this worker settles again: nothing is said of it any more");
+        }
+        Some(_) | None => {}
+    }
+}
+
+fn is_pause(said: Option<&Settlement>) -> bool {
+    said.is_some_and(|said| said.paused)
+}
+
+fn is_drained(said: &Said) -> bool {
+    is_pause(said.worker.as_ref())
+}
+
+fn is_on(said: &Said) -> bool {
+    is_pause(said.ledger.as_ref()) || is_drained(said)
 }
 
 /// Waits until this is told. Where nobody tells any more the worker ends for another reason.
@@ -117,6 +171,18 @@ pub(crate) fn said(id: &str, paused: bool) -> Settlement {
     Settlement { id: id.to_owned(), paused, since: 0, by, reason }
 }
 
+/// The same of the ledger alone.
+#[cfg(test)]
+pub(crate) fn said_of_ledger(id: &str, paused: bool) -> Said {
+    Said { ledger: Some(said(id, paused)), worker: None }
+}
+
+/// The same of this worker alone.
+#[cfg(test)]
+pub(crate) fn said_of_worker(id: &str, paused: bool) -> Said {
+    Said { ledger: None, worker: Some(said(id, paused)) }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
@@ -130,35 +196,74 @@ mod tests {
     }
 
     #[test]
-    fn what_the_settings_say_is_heard_until_they_say_otherwise() {
+    fn what_was_said_is_heard_until_something_else_is_said() {
+        for of in [said_of_ledger, said_of_worker] {
+            let (teller, mut paused, _) = teller();
+            assert!(!paused.is_on() && paused.on().now_or_never().is_none());
+            teller.tell(&of("one", true));
+            assert!(paused.is_on() && paused.on().now_or_never().is_some());
+            assert!(paused.over().now_or_never().is_none());
+            teller.tell(&of("two", false));
+            assert!(!paused.is_on() && paused.over().now_or_never().is_some());
+        }
+    }
+
+    #[test]
+    fn a_drained_worker_begins_nothing_when_settlement_goes_on() {
         let (teller, mut paused, _) = teller();
-        assert!(!paused.is_on() && paused.on().now_or_never().is_none());
-        teller.tell(Some(&said("one", true)));
-        assert!(paused.is_on() && paused.on().now_or_never().is_some());
-        assert!(paused.over().now_or_never().is_none());
-        teller.tell(Some(&said("two", false)));
-        assert!(!paused.is_on() && paused.over().now_or_never().is_some());
+        let both = |ledger, worker| Said {
+            ledger: Some(said("one", ledger)),
+            worker: Some(said("two", worker)),
+        };
+        teller.tell(&both(true, true));
+        teller.tell(&both(false, true));
+        assert!(paused.is_on() && paused.is_drained() && !paused.is_of_ledger());
+        assert!(paused.undrained().now_or_never().is_none());
+        teller.tell(&both(true, false));
+        assert!(paused.is_on() && !paused.is_drained() && paused.is_of_ledger());
+        assert!(paused.drained().now_or_never().is_none());
+    }
+
+    #[test]
+    fn the_last_pause_that_has_ended_counts_of_the_ledger_or_of_the_worker() {
+        let (teller, paused, _) = teller();
+        assert_eq!(paused.ended_at(), 0);
+        let at = |since, paused| Some(Settlement { since, ..said("one", paused) });
+        for (ledger, worker, ended) in [
+            (at(5, false), None, 5),
+            (at(5, false), at(7, true), 5),
+            (at(5, false), at(7, false), 7),
+            (at(9, true), at(7, false), 7),
+        ] {
+            teller.tell(&Said { ledger, worker });
+            assert_eq!(paused.ended_at(), ended);
+        }
     }
 
     #[test]
     fn a_pause_in_place_of_another_is_a_change_and_the_same_one_again_is_none() {
         let (teller, mut paused, _) = teller();
-        teller.tell(Some(&said("one", true)));
+        teller.tell(&said_of_ledger("one", true));
         assert!(paused.changed().now_or_never().is_some());
-        teller.tell(Some(&said("one", true)));
+        teller.tell(&said_of_ledger("one", true));
         assert!(paused.changed().now_or_never().is_none());
-        teller.tell(Some(&said("two", true)));
+        teller.tell(&said_of_ledger("two", true));
         assert!(paused.changed().now_or_never().is_some());
     }
 
     #[test]
     fn a_pause_is_shown_and_counted_while_it_lasts() {
         let (teller, _paused, health) = teller();
-        teller.tell(Some(&said("one", true)));
-        assert!(teller.metrics.page().contains("tandem_paused 1\n"));
-        assert!(health.pause().is_some_and(|told| told.ends_with("by ada: why")));
-        teller.tell(Some(&said("two", false)));
-        assert!(teller.metrics.page().contains("tandem_paused 0\n"));
-        assert_eq!(health.pause(), None);
+        let shown = |line: &str| teller.metrics.page().contains(line);
+        teller.tell(&said_of_ledger("one", true));
+        assert!(shown("tandem_paused 1\n") && shown("tandem_drained 0\n"));
+        assert!(health.page().1.contains("\nsettlement: paused since "), "{}", health.page().1);
+        teller.tell(&said_of_worker("two", true));
+        assert!(shown("tandem_paused 0\n") && shown("tandem_drained 1\n"));
+        assert!(health.page().1.contains("\nworker: drained since "), "{}", health.page().1);
+        assert!(!health.page().1.contains("settlement"), "{}", health.page().1);
+        teller.tell(&said_of_worker("three", false));
+        assert!(shown("tandem_paused 0\n") && shown("tandem_drained 0\n"));
+        assert!(!health.page().1.contains("since"), "{}", health.page().1);
     }
 }

@@ -5,8 +5,8 @@
 //! watches, and a report that can't be written is dropped, because the next one says everything
 //! again. The numbers are those of the metrics, so nothing is counted twice or by another rule. The
 //! last report, after the drain, says that the worker has stopped. When settlement is paused or
-//! goes on, the worker says so at once, and then again and again until it has finished what it had
-//! begun.
+//! goes on, or somebody drains or resumes this worker, it says so at once, and then again and again
+//! until it has finished what it had begun.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub const EVERY: Duration = Duration::from_secs(2);
 /// How often one reports that stands by: before it would be taken for silent.
 const EVERY_IN_STANDBY: Duration = Duration::from_secs(5);
 
-/// How often one reports that finishes what it had begun when settlement was paused: somebody waits
-/// to hear that it is done.
+/// How often one reports that finishes what it had begun when settlement was paused, or it was
+/// drained: somebody waits to hear that it is done.
 const EVERY_UNTIL_FINISHED: Duration = Duration::from_millis(250);
 
 /// How long the end of a worker waits for its last report.
@@ -87,7 +87,7 @@ impl Reporter {
                 false => ("working", EVERY),
             };
             let report = self.report(activity).await;
-            let is_finishing = report.paused && report.holds > 0;
+            let is_finishing = (report.paused || report.drained) && report.holds > 0;
             let every = if is_finishing { EVERY_UNTIL_FINISHED } else { every };
             tokio::select! {
                 _ = pause(&draining, every) => {}
@@ -104,12 +104,14 @@ impl Reporter {
     /// Returns what it has reported.
     async fn report(&self, activity: &str) -> WorkerReport {
         // Before the numbers are read: what is begun is counted before its batch looks whether
-        // settlement is paused, so nothing begins that this report does not hold.
-        let paused = self.turn.paused().is_on();
+        // something may begin, so nothing begins that this report does not hold.
+        let (paused, drained) =
+            (self.turn.paused().is_of_ledger(), self.turn.paused().is_drained());
         let report = WorkerReport {
             engine_now: (self.way)().as_str().to_owned(),
             activity: activity.to_owned(),
             paused,
+            drained,
             ..self.metrics.report(self.identity.clone())
         };
         if let Err(error) = self.store.report(&report).await {

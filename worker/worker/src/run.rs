@@ -37,7 +37,7 @@ use crate::start::{Failure, Shared, Starting};
 use crate::summing::sum_up;
 use crate::sweeper::Sweeper;
 use crate::turn::{Turn, TurnKeeper};
-use crate::watch::{Followed, watch_ground};
+use crate::watch::{Followed, Watcher, watch_ground};
 
 /// What a program passes in instead of what a worker would make itself.
 pub(crate) struct Given {
@@ -159,9 +159,9 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     ) -> (Followed, Turn) {
         let (told, standby) = watch::channel(self.standby);
         let (teller, paused) = PauseTeller::new(self.health.clone(), self.metrics.clone());
-        // A worker that starts while settlement is paused begins nothing.
-        teller.tell(self.settlement.as_ref());
-        let (standing, turn) = TurnKeeper::standing(standby.clone(), paused);
+        // A worker that starts while settlement is paused, or that is drained, begins nothing.
+        teller.tell(&self.said);
+        let (standing, turn) = TurnKeeper::standing(standby.clone(), paused.clone());
         let keeper = TurnKeeper {
             amqp: self.config.amqp.clone(),
             name: self.config.application(),
@@ -169,6 +169,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             health: self.health.clone(),
             metrics: self.metrics.clone(),
             standby,
+            paused,
             standing,
         };
         parts.start(Component::TurnKeeper, keeper.run(stop.clone()));
@@ -194,9 +195,9 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
         );
         parts.start(Component::DatabaseWatcher, watching.map(done));
         let every = self.config.sweeper().every;
-        let has_events = self.events.is_some();
+        let watcher = Watcher { name: self.config.application(), events: self.events.is_some() };
         let ways = (followed, turn.clone());
-        let watching = watch_ground(self.store.clone(), has_events, ways, every, stop.clone());
+        let watching = watch_ground(self.store.clone(), watcher, ways, every, stop.clone());
         parts.start(Component::SettingsWatcher, watching);
         let sweeper = Sweeper {
             store: self.store.clone(),

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use engine::{Announcer, Engine, Environment};
 use ledger::retry::{Reconnect, jitter};
 use ledger::{Ledger, LedgerError};
-use mongo::{
-    Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Settlement, Store,
-};
+use mongo::{Choice, LedgerSettings, Misfit, MongoLedger, MongoOutbox, NotReady, Said, Store};
 use observe::Tracing;
 use queue::Publisher;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +78,7 @@ impl Environment for SystemEnvironment {
 }
 
 /// What a database that is ready says: the ledger's settings, and what was last said of settlement.
-pub(crate) type Found = (LedgerSettings, Option<Settlement>);
+pub(crate) type Found = (LedgerSettings, Said);
 
 /// What is there before the database is known to be ready.
 pub(crate) struct Starting {
@@ -105,8 +103,8 @@ pub(crate) struct Shared<L, E> {
     pub(crate) has_history: bool,
     /// Whether workers stood by for one another when this one started.
     pub(crate) standby: bool,
-    /// What was said of settlement when this worker started.
-    pub(crate) settlement: Option<Settlement>,
+    /// What was said of settlement, and of this worker, when it started.
+    pub(crate) said: Said,
     pub(crate) room: Arc<Publications>,
     pub(crate) acknowledger: Arc<Acknowledger<Rabbit, MongoSuspects>>,
     /// Tells the parts to stop. Of their own, so that the end of one part stops the others.
@@ -120,7 +118,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
     /// On a database that is ready.
     pub(crate) fn new(
         starting: Starting,
-        (settings, settlement): Found,
+        (settings, said): Found,
         ledger: impl FnOnce(MongoLedger) -> L,
         environment: E,
     ) -> Shared<L, E> {
@@ -148,7 +146,7 @@ impl<L: Ledger + 'static, E: Environment + 'static> Shared<L, E> {
             events,
             has_history: settings.history,
             standby: settings.standby,
-            settlement,
+            said,
             health,
             config,
             store,
@@ -211,7 +209,7 @@ impl Starting {
         let events = self.config.events;
         self.store.ensure_schema_with(Choice { events, ..Choice::default() }).await?;
         self.store.check_rights().await?;
-        let (settings, said) = self.store.check_followed().await?;
+        let (settings, said) = self.store.check_followed(&self.config.application()).await?;
         let settings = settings.ok_or_else(|| {
             NotReady::Ledger(LedgerError::passing("settings", "they have just been removed"))
         })?;

@@ -8,7 +8,8 @@
 //! publishes a message now and then: so there is one, also after somebody has purged or deleted the
 //! queue. The connection publishes nothing, because a broker with an alarm reads nothing from
 //! connections that do. A worker that has not reached a server for a while gives its turn up, and
-//! does not ask for it while the database is away.
+//! does not ask for it while the database is away. One that is drained gives it up at once, and does
+//! not ask for it until somebody resumes it.
 //!
 //! Promises that the turn is in one hand, as far as the broker can tell. Two may have it for a
 //! moment, for example while one hangs; the ledger is safe with any number of workers at work, and
@@ -82,8 +83,8 @@ pub enum Standing {
     Standby,
 }
 
-/// What this worker may begin, for those who act by it: nothing while settlement is paused, and
-/// where workers stand by for one another, only what its standing allows.
+/// What this worker may begin, for those who act by it: nothing while settlement is paused or it is
+/// drained, and where workers stand by for one another, only what its standing allows.
 #[derive(Clone, Debug)]
 pub struct Turn {
     standing: watch::Receiver<Standing>,
@@ -92,10 +93,10 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Whether another worker is at work.
+    /// Whether it leaves all work to others: another worker is at work, or this one is drained.
     #[must_use]
     pub fn is_standby(&self) -> bool {
-        *self.standing.borrow() == Standing::Standby
+        *self.standing.borrow() == Standing::Standby || self.paused.is_drained()
     }
 
     /// Whether workers stand by for one another, so that one is at work at a time.
@@ -117,13 +118,14 @@ impl Turn {
         self.has_turn() && !self.paused.is_on()
     }
 
-    /// Whether it would be at work if settlement were not paused.
+    /// Whether it would be at work, or ask for its turn, if settlement were not paused and it were
+    /// not drained.
     #[must_use]
     pub fn waits_for_resume(&self) -> bool {
-        self.has_turn() && self.paused.is_on()
+        (self.has_turn() && self.paused.is_on()) || self.paused.is_drained()
     }
 
-    /// Whether settlement is paused.
+    /// Whether settlement is paused, or this worker drained.
     #[must_use]
     pub fn paused(&self) -> &Paused {
         &self.paused
@@ -176,6 +178,8 @@ pub struct TurnKeeper {
     pub metrics: Arc<Metrics>,
     /// Whether workers stand by for one another; else it is everybody's turn.
     pub standby: watch::Receiver<bool>,
+    /// Whether this worker is drained, so that it does not ask for the turn.
+    pub paused: Paused,
     /// Where the standing is told.
     pub standing: watch::Sender<Standing>,
 }
@@ -187,6 +191,8 @@ enum Over {
     Shared,
     /// A server is away, perhaps for this worker only.
     Unable,
+    /// Somebody has drained this worker.
+    Drained,
     /// The queue may be another one.
     Unheard,
 }
@@ -250,6 +256,12 @@ impl TurnKeeper {
                 }
                 continue;
             }
+            if self.paused.is_drained() {
+                if !self.sit_out(&stop).await {
+                    return Ok(None);
+                }
+                continue;
+            }
             // Whoever can't ask for good is at work.
             if told != Some(true) {
                 self.stand(Standing::Unknown);
@@ -263,7 +275,7 @@ impl TurnKeeper {
                     reconnect.reached();
                     match self.keep(session, &stop).await {
                         Ok(Over::Stopped) => return Ok(None),
-                        Ok(Over::Shared | Over::Unheard) => continue,
+                        Ok(Over::Shared | Over::Unheard | Over::Drained) => continue,
                         Ok(Over::Unable) => {
                             tracing::warn!("a server is away; any other worker may take the turn");
                             continue;
@@ -290,6 +302,19 @@ impl TurnKeeper {
         }
     }
 
+    /// Leaves the turn to others until this worker is not drained any more, or workers share the work.
+    /// False when told to stop before.
+    async fn sit_out(&mut self, stop: &CancellationToken) -> bool {
+        self.stand(Standing::Standby);
+        let over = async {
+            tokio::select! {
+                () = self.paused.undrained() => {}
+                () = until(&mut self.standby, |standby| !standby) => {}
+            }
+        };
+        stop.run_until_cancelled(over).await.is_some()
+    }
+
     /// Waits until this worker could work if it had the turn. False when told to stop before.
     async fn is_able(&self, stop: &CancellationToken) -> bool {
         while !self.health.has_database() {
@@ -306,6 +331,9 @@ impl TurnKeeper {
         if before != standing && *self.standby.borrow() {
             match standing {
                 Standing::Active => tracing::info!("it is this worker's turn"),
+                Standing::Standby if self.paused.is_drained() => {
+                    tracing::info!("leaving the turn to other workers: this one is drained");
+                }
                 Standing::Standby => tracing::info!("another worker is at work; standing by"),
                 Standing::Unknown => tracing::debug!("whose turn it is is not known"),
             }
@@ -337,7 +365,7 @@ impl TurnKeeper {
         mut session: Session,
         stop: &CancellationToken,
     ) -> Result<Over, QueueError> {
-        let mut standby = self.standby.clone();
+        let (mut standby, mut paused) = (self.standby.clone(), self.paused.clone());
         let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // A task of its own: whoever stops in the midst of publishing keeps others from it.
@@ -349,6 +377,7 @@ impl TurnKeeper {
                 biased;
                 () = stop.cancelled() => return Ok(Over::Stopped),
                 () = until(&mut standby, |standby| !standby) => return Ok(Over::Shared),
+                () = paused.drained() => return Ok(Over::Drained),
                 delivery = session.consumer.next() => {
                     session.take(delivery).await?;
                     looks.unheard = 0;
@@ -451,7 +480,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::paused::{PauseTeller, said};
+    use crate::paused::{PauseTeller, said_of_ledger, said_of_worker};
 
     fn turn() -> (watch::Sender<Standing>, watch::Sender<bool>, PauseTeller, Turn) {
         let (teller, paused) = PauseTeller::new(Arc::default(), Arc::default());
@@ -466,15 +495,31 @@ mod tests {
         let stop = CancellationToken::new();
         told.send_replace(Standing::Active);
         assert!(turn.is_active() && turn.gone().now_or_never().is_none());
-        teller.tell(Some(&said("one", true)));
+        teller.tell(&said_of_ledger("one", true));
         assert!(!turn.is_active() && turn.waits_for_resume());
         assert!(turn.gone().now_or_never().is_some());
         assert!(turn.come(&stop).now_or_never().is_none());
         told.send_replace(Standing::Standby);
-        teller.tell(Some(&said("two", false)));
+        teller.tell(&said_of_ledger("two", false));
         assert!(turn.come(&stop).now_or_never().is_none(), "another one is at work");
         told.send_replace(Standing::Active);
         assert_eq!(turn.come(&stop).now_or_never(), Some(true));
+    }
+
+    #[test]
+    fn a_drained_worker_leaves_all_work_to_others_whoever_has_the_turn() {
+        let (told, _way, teller, mut turn) = turn();
+        let stop = CancellationToken::new();
+        for standing in [Standing::Active, Standing::Standby, Standing::Unknown] {
+            told.send_replace(standing);
+            teller.tell(&said_of_worker("one", true));
+            assert!(turn.is_standby() && !turn.is_active(), "{standing:?}");
+            assert!(turn.waits_for_resume(), "{standing:?}: it tells whether the broker is there");
+            assert!(turn.gone().now_or_never().is_some(), "{standing:?}");
+            assert!(turn.come(&stop).now_or_never().is_none(), "{standing:?}");
+            teller.tell(&said_of_worker("two", false));
+            assert_eq!(turn.is_active(), standing == Standing::Active);
+        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! Promises that a worker ends soon after the settings name a version or a feature that it does not
 //! know, or choose otherwise than when it has started, and soon after an index that removes
 //! documents turns up. One that may refuse writes is a warning: its owner is asked at the next
-//! start. Promises that a worker at work sees within a second that settlement is paused, and one
-//! that stands by when it gets the turn. A database that is away is no reason to end.
+//! start. Promises that a worker at work sees within a second that settlement is paused or that it is
+//! drained, one that is drained that somebody has resumed it, and one that stands by both within three
+//! seconds, and when it gets the turn. A database that is away is no reason to end.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::paused::PauseTeller;
 use crate::turn::Turn;
 
 /// The longest pause between two looks of a worker at the settings and at what was said of
-/// settlement: two documents, each by its `_id`, in one command. A change stream would cost the
+/// settlement: three documents, each by its `_id`, in one command. A change stream would cost the
 /// database more, because it reads everything that is written.
 const EVERY: Duration = Duration::from_millis(900);
 
@@ -33,26 +34,35 @@ const GROUND_EVERY_IN_STANDBY: Duration = Duration::from_secs(120);
 pub struct Followed {
     /// Whether workers stand by for one another.
     pub standby: watch::Sender<bool>,
-    /// Whether settlement is paused.
+    /// Whether settlement is paused, and whether this worker is drained.
     pub settlement: PauseTeller,
 }
 
+/// The worker that looks.
+pub struct Watcher {
+    /// Its name, by which it is drained.
+    pub name: String,
+    /// Whether it has started with events on.
+    pub events: bool,
+}
+
 /// Looks at the settings again and again until `stop`, and at indexes about every `every`, and
-/// tells what workers follow. The worker has started with `events` on or off.
+/// tells what workers follow.
 ///
 /// # Errors
 /// When the settings do not fit this version, events are not as they were, or something removes
 /// documents.
 pub async fn watch_ground(
     store: Store,
-    events: bool,
+    watcher: Watcher,
     (followed, mut turn): (Followed, Turn),
     every: Duration,
     stop: CancellationToken,
 ) -> PartEnd {
     let (mut warned_of, mut ground_at) = (Vec::new(), None::<Instant>);
     loop {
-        let longest = if turn.is_standby() { EVERY_IN_STANDBY } else { EVERY };
+        let is_idle = turn.is_standby() && !turn.paused().is_drained();
+        let longest = if is_idle { EVERY_IN_STANDBY } else { EVERY };
         let waited = tokio::select! {
             biased;
             waited = pause(&stop, longest.mul_f64(0.8 + 0.2 * jitter())) => waited,
@@ -67,7 +77,7 @@ pub async fn watch_ground(
         if with_ground {
             ground_at = Some(Instant::now());
         }
-        match look(&store, events, &followed, with_ground).await {
+        match look(&store, &watcher, &followed, with_ground).await {
             Ok(None) => {}
             Ok(Some(refusing)) => {
                 for finding in refusing.iter().filter(|finding| !warned_of.contains(*finding)) {
@@ -89,19 +99,19 @@ pub async fn watch_ground(
 /// The indexes that may refuse writes and that nobody has accepted, if they are looked at.
 async fn look(
     store: &Store,
-    events: bool,
+    watcher: &Watcher,
     followed: &Followed,
     with_ground: bool,
 ) -> Result<Option<Vec<Finding>>, NotReady> {
-    let (settings, said) = store.check_followed().await?;
+    let (settings, said) = store.check_followed(&watcher.name).await?;
     // Where they are missing, somebody may have dropped the database: then all stays as it was.
     if let Some(settings) = &settings {
         let wanted = settings.standby;
         followed.standby.send_if_modified(|standby| std::mem::replace(standby, wanted) != wanted);
-        followed.settlement.tell(said.as_ref());
+        followed.settlement.tell(&said);
     }
     match &settings {
-        Some(settings) if settings.events != events => {
+        Some(settings) if settings.events != watcher.events => {
             Err(Misfit::EventsChanged { on: settings.events }.into())
         }
         Some(_) | None if with_ground => store.check_ground(settings).await.map(Some),

@@ -45,14 +45,21 @@ pub enum SubjectKind {
     Transaction,
     /// Dead letters.
     Letter,
+    /// Workers, by their names.
+    Worker,
     /// The ledger as a whole.
     Ledger,
 }
 
 impl SubjectKind {
     /// All of them.
-    pub const ALL: [SubjectKind; 4] =
-        [SubjectKind::Account, SubjectKind::Transaction, SubjectKind::Letter, SubjectKind::Ledger];
+    pub const ALL: [SubjectKind; 5] = [
+        SubjectKind::Account,
+        SubjectKind::Transaction,
+        SubjectKind::Letter,
+        SubjectKind::Worker,
+        SubjectKind::Ledger,
+    ];
 
     /// Its name.
     #[must_use]
@@ -61,6 +68,7 @@ impl SubjectKind {
             SubjectKind::Account => "account",
             SubjectKind::Transaction => "transaction",
             SubjectKind::Letter => "letter",
+            SubjectKind::Worker => "worker",
             SubjectKind::Ledger => "ledger",
         }
     }

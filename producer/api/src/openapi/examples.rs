@@ -60,6 +60,15 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
             "at": "2026-11-29T09:00:07Z",
         }] }),
         ("listActs", 200) => acts(),
+        ("showWorker" | "drainWorker", 200) => json!({
+            "worker": "settle-1", "drained": true, "since": "2026-11-29T09:00:00Z", "by": "ada",
+            "reason": "its machine is to be replaced",
+            "workersLeft": ["settle-1 finishes 12 transactions"],
+        }),
+        ("resumeWorker", 200) => json!({
+            "worker": "settle-1", "drained": false, "since": "2026-11-29T09:20:00Z", "by": "ada",
+            "workersLeft": [],
+        }),
         ("showSettlement" | "pause", 200) => json!({
             "paused": true, "since": "2026-11-29T09:00:00Z", "by": "ada",
             "reason": "the price list is wrong", "workersLeft": [],

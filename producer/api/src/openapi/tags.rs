@@ -24,7 +24,7 @@ pub(super) fn of(path: &str) -> &'static str {
         "transactions" | "batch" | "export" => "transactions",
         "accounts" => "accounts",
         "events" => "events",
-        "overview" | "stats" | "audit" | "settlement" | "acts" => "ledger",
+        "overview" | "stats" | "audit" | "settlement" | "workers" | "acts" => "ledger",
         "dead-letters" | "parked" => "incidents",
         _ => "server",
     }

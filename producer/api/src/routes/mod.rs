@@ -4,6 +4,7 @@ mod accounts;
 mod ledger;
 mod letters;
 mod transactions;
+mod workers;
 
 use std::sync::LazyLock;
 
@@ -25,10 +26,9 @@ use super::view::Stands;
 use super::{openapi, page};
 
 static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
-    [transactions::all(), accounts::all(), ledger::all(), letters::all(), about_itself()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let of_documents = [transactions::all(), accounts::all()];
+    let of_operators = [ledger::all(), workers::all(), letters::all()];
+    of_documents.into_iter().chain(of_operators).chain([about_itself()]).flatten().collect()
 });
 
 /// All of them.
@@ -81,6 +81,11 @@ fn account(received: &Received) -> ActSubject {
 /// The dead letter that the address names.
 fn letter(received: &Received) -> ActSubject {
     ActSubject::of(SubjectKind::Letter, [received.id.as_str()])
+}
+
+/// The worker that the address names.
+fn worker(received: &Received) -> ActSubject {
+    ActSubject::of(SubjectKind::Worker, [received.id.as_str()])
 }
 
 /// The ledger as a whole.

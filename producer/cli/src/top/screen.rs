@@ -97,10 +97,10 @@ fn draw_workers(frame: &mut Frame<'_>, overview: &Overview, area: Rect) {
     let rows = overview.workers.iter().map(|worker| {
         let style = match worker.activity {
             Activity::Silent => Style::new().fg(Color::Red),
-            Activity::Working | Activity::Paused | Activity::Standby if !worker.broker => {
+            Activity::Working | Activity::Standby if !worker.broker => {
                 Style::new().fg(Color::Yellow)
             }
-            Activity::Paused => Style::new().fg(Color::Yellow),
+            Activity::Paused | Activity::Drained => Style::new().fg(Color::Yellow),
             Activity::Working | Activity::Standby | Activity::Draining => Style::new(),
             Activity::Stopped => Style::new().add_modifier(Modifier::DIM),
         };

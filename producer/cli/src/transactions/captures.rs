@@ -240,6 +240,7 @@ fn problem(id: &str, error: &E) -> Option<String> {
         E::Conflict { .. }
         | E::KeyInUse { .. }
         | E::WithoutKeys(_)
+        | E::NoWorker { .. }
         | E::WithoutHistory
         | E::WithoutEvents
         | E::Unavailable { .. }

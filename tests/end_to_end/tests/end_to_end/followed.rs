@@ -52,6 +52,7 @@ fn followed_in(kind: RemedyKind) -> (&'static str, &'static str) {
             ("followed.rs", "what_was_given_up_comes_back_by_the_command_that_is_told")
         }
         K::Resume => ("followed.rs", "settlement_goes_on_by_the_command_that_is_told"),
+        K::ResumeWorker => ("followed.rs", "a_worker_settles_again_by_the_command_that_is_told"),
         K::Token => ("followed.rs", "a_file_of_tokens_is_begun_by_the_command_that_is_told"),
         K::Audit | K::Absorb => {
             ("absorb.rs", "nothing_is_absorbed_while_a_rule_is_broken_or_where_nobody_else_writes")
@@ -133,6 +134,25 @@ async fn settlement_goes_on_by_the_command_that_is_told() {
     let waited = world.producer(&waits).await;
     assert_eq!(waited.code, Some(3), "{waited:?}");
     follow(&world, &waited.stderr, Remedy::Resume).await.expect_success();
+    world.wait_state("t", State::Done, s(60)).await;
+    world.assert_at_rest().await;
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_settles_again_by_the_command_that_is_told() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let worker = world.worker("it's one").start().await;
+    wait_until("it has said how it is", s(60), async || {
+        !world.store.workers().await.expect("MongoDB is there").is_empty()
+    })
+    .await;
+    let drain = ["workers", "drain", "it's one", "--reason", "a drill", "--wait-limit", "60"];
+    let drained = world.producer(&drain).await.expect_success();
+    world.submit(&[transfer("t", "a", "b", 1)], 1).await;
+    follow(&world, &drained.stdout, Remedy::ResumeWorker("it's one")).await.expect_success();
     world.wait_state("t", State::Done, s(60)).await;
     world.assert_at_rest().await;
     drop(worker);

@@ -278,6 +278,7 @@ async fn no_role_can_do_what_is_not_its_work() {
         ("tandem-auditor", &["transfer", "a", "b", "1"]),
         ("tandem-producer", &["accounts", "freeze", "a"]),
         ("tandem-producer", &["pause", "--reason", "a drill"]),
+        ("tandem-producer", &["workers", "drain", "one", "--reason", "a drill"]),
         ("tandem-producer", &["accounts", "set-floor", "a", "1"]),
         ("tandem-api", &["roles", "--apply"]),
     ] {

@@ -2,6 +2,7 @@
 //! settled.
 
 mod backup;
+mod draining;
 mod pausing;
 mod replacing;
 mod rotating;
