@@ -3,8 +3,8 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use bson::Document;
 use client::{
-    ActEnd, Adjusted, Change, Entry, Error, NewFloor, Opened, OpenedFrom, Origin, Period, Told,
-    readable,
+    ActEnd, Adjusted, Change, Entry, Error, NewFloor, Opened, OpenedFrom, Origin, Period,
+    StatementOrder, Told, readable,
 };
 use input::{FLOOR, OPENING, Record, parse_floor, parse_opening};
 use ledger::account::Account as Stored;
@@ -21,6 +21,9 @@ use super::received::{Received, Wait};
 use super::submissions::{REPLAYED, applied, refusal, standing};
 use super::view::{Account, Money, OpeningTransfer, Stands};
 
+/// The parameter with the order of a statement.
+pub const ORDER: &str = "order";
+
 /// A page of accounts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Accounts {
@@ -33,7 +36,8 @@ pub struct Accounts {
 }
 
 /// What has happened to an account: its transactions that are done, in the order in which they were
-/// booked. It is exact while others are in flight: a transaction stands on it when it is done.
+/// booked, or from the newest back. It is exact while others are in flight: a transaction stands on it
+/// when it is done.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Statement {
     /// The account.
@@ -41,16 +45,20 @@ pub struct Statement {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     currency: Option<String>,
-    /// The balance before the first item.
+    /// The balance before the oldest item.
     opening: Money,
-    /// The transactions.
+    /// The transactions, in the order that was asked for.
     items: Vec<Booked>,
-    /// The balance after the last item.
+    /// The balance after the newest item.
     closing: Money,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     next: Option<String>,
+    /// The cursor of the page before, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    prev: Option<String>,
 }
 
 /// A transaction on a statement.
@@ -177,6 +185,18 @@ pub fn period(received: &Received) -> Result<Period, Problem> {
     Ok(Period { from: received.moment("from")?, to: received.moment("to")? })
 }
 
+/// The order of a statement.
+pub fn order(received: &Received) -> Result<StatementOrder, Problem> {
+    match received.text(ORDER) {
+        None | Some("oldest") => Ok(StatementOrder::Oldest),
+        Some("newest") => Ok(StatementOrder::Newest),
+        Some(other) => {
+            let problem = format!("{:?} is neither oldest nor newest", echo(other));
+            Err(Problem::invalid(ORDER, problem))
+        }
+    }
+}
+
 /// `GET /v1/accounts/{id}`
 pub async fn show(call: Call) -> Result<Answer, Problem> {
     let name = call.name()?;
@@ -215,10 +235,12 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
 
 /// `GET /v1/accounts/{id}/statement`
 pub async fn statement(call: Call) -> Result<Answer, Problem> {
-    let period = period(&call)?;
+    let (period, order) = (period(&call)?, order(&call)?);
     call.access.require_seen(call.name()?)?;
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
-    let statement = call.api.client.statement(call.name()?, &period, limit, cursor).await;
+    let client = &call.api.client;
+    let statement =
+        client.statement_ordered(call.name()?, &period, order, limit, cursor).await;
     let statement = statement.map_err(|error| Problem::from(error).of_parameters())?;
     let statement = Statement {
         account: statement.account.to_string(),
@@ -227,6 +249,7 @@ pub async fn statement(call: Call) -> Result<Answer, Problem> {
         items: statement.entries.into_iter().map(Booked::from).collect(),
         closing: statement.closing.into(),
         next: statement.next,
+        prev: statement.prev,
     };
     Ok(Answer::json(StatusCode::OK, &statement))
 }

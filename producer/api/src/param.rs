@@ -75,6 +75,12 @@ impl Param {
     pub fn paged() -> [Param; 2] {
         [Param::limit(), Param::text("cursor", "The `next` of the page before", string().build())]
     }
+
+    /// The same of a list that goes back, too.
+    pub fn paged_both_ways() -> [Param; 2] {
+        let about = "The `next` of the page before, or the `prev` of the page behind";
+        [Param::limit(), Param::text("cursor", about, string().build())]
+    }
 }
 
 /// The NAME in `word.NAME` or `word[NAME]`.

@@ -76,7 +76,7 @@ pub use error::{AttemptError, Effect, Error, Kind, SETTINGS, Server, in_words};
 pub use floor::{FloorSet, NewFloor};
 pub use history::{
     ActFilter, Adjusted, Adjustment, Entry, LIMIT_MAX, LOOK_FOR, PAGE_BYTES_MAX, Page, Period,
-    Statement, Tell, Told, TransactionFilter, act_json,
+    Statement, StatementOrder, Tell, Told, TransactionFilter, act_json,
 };
 pub use hold::{Capture, Decided};
 pub use in_session::{InSessionError, ReceiptInSession};

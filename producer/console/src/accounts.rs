@@ -7,8 +7,11 @@ use serde_json::Value;
 use super::act::{Act, buttons};
 use super::acts;
 use super::floor;
-use super::html::{account, items, link, moment, next, page, state, table, text, transaction};
+use super::html::{account, items, link, moment, page, pages, state, table, text, transaction};
 use super::visit::Visit;
+
+/// The order of a statement that is shown at first.
+const NEWEST: &str = "newest";
 
 /// How many marks of an account are shown.
 const MARKS_SHOWN_MAX: usize = 100;
@@ -45,7 +48,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
                 }
             }
         }))
-        (next("/console/accounts", Vec::new(), &answer))
+        (pages("/console/accounts", &[], &answer))
     };
     Ok(page(Some(visit), "Accounts", content))
 }
@@ -99,8 +102,10 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
 }
 
 async fn statement(visit: &Visit, id: &str, currency: &str) -> Markup {
+    // People look for what has happened last.
+    let order = visit.param("order").unwrap_or(NEWEST);
     let mut asked = visit.params(&["from", "to", "cursor"]);
-    asked.push(("limit", "100"));
+    asked.extend([("order", order), ("limit", "100")]);
     let answer = match visit.ask("statement", id, &asked).await {
         Ok(answer) => answer,
         Err(problem) => return html! { p.problem { "There is no statement: " (problem.detail) } },
@@ -109,7 +114,8 @@ async fn statement(visit: &Visit, id: &str, currency: &str) -> Markup {
     asked.push(("id", id));
     let booked = items(&answer, "items");
     html! {
-        (curve(booked))
+        (in_other_order(order, &asked))
+        (curve(booked, order == NEWEST))
         p { "Balance before: " b { (visit.amount(text(&answer, "opening"), currency)) }
             ", after: " b { (visit.amount(text(&answer, "closing"), currency)) } }
         (table("Statement", &["Booked", "Transaction", "With", "Amount", "Balance"], html! {
@@ -125,15 +131,30 @@ async fn statement(visit: &Visit, id: &str, currency: &str) -> Markup {
                 }
             }
         }))
-        (next("/console/account", asked, &answer))
+        (pages("/console/account", &asked, &answer))
     }
+}
+
+/// The link to the same statement the other way round.
+fn in_other_order(order: &str, asked: &[(&str, &str)]) -> Markup {
+    let (other, told) = match order == NEWEST {
+        true => ("oldest", "The newest come first. Show the oldest first"),
+        false => (NEWEST, "The oldest come first. Show the newest first"),
+    };
+    let same = asked.iter().copied().filter(|(name, _)| !["cursor", "order"].contains(name));
+    let query: Vec<_> = same.chain([("order", other)]).collect();
+    html! { p { a href=(link("/console/account", &query)) { (told) } } }
 }
 
 /// The running balance as a line. Here alone are amounts read as numbers: for the height of a
 /// point.
-fn curve(booked: &[Value]) -> Markup {
-    let balances: Vec<f64> =
+fn curve(booked: &[Value], is_newest_first: bool) -> Markup {
+    let mut balances: Vec<f64> =
         booked.iter().filter_map(|entry| text(entry, "balance").parse().ok()).collect();
+    // Time goes to the right.
+    if is_newest_first {
+        balances.reverse();
+    }
     if balances.len() < 2 {
         return html! {};
     }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::html::{
-    ZONE, account, grouped, items, link, moment, next, page, state, table, text, transaction,
+    ZONE, account, grouped, items, link, moment, page, pages, state, table, text, transaction,
 };
 use super::moment::{EXAMPLE, written};
 use super::visit::Visit;
@@ -53,7 +53,7 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
             button { "Show" }
         }
         (rows(items(&answer, "items")))
-        (next("/console/acts", asked, &answer))
+        (pages("/console/acts", &asked, &answer))
     };
     Ok(page(Some(visit), "Acts", content))
 }

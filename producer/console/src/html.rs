@@ -211,12 +211,21 @@ pub fn count(of: &Value) -> String {
     }
 }
 
-/// The link to the next page of a list.
-pub fn next<'a>(path: &str, mut params: Vec<(&'a str, &'a str)>, answer: &'a Value) -> Markup {
-    let Some(cursor) = answer["next"].as_str() else { return html! {} };
-    params.retain(|(name, _)| *name != "cursor");
-    params.push(("cursor", cursor));
-    html! { p { a.button href=(link(path, &params)) rel="next" { "Next page" } } }
+/// The links to the page before and the next page of a list, where there are such.
+pub fn pages(path: &str, params: &[(&str, &str)], answer: &Value) -> Markup {
+    let to = |cursor: &str| {
+        let others = params.iter().copied().filter(|(name, _)| *name != "cursor");
+        link(path, &others.chain([("cursor", cursor)]).collect::<Vec<_>>())
+    };
+    let [prev, next] = ["prev", "next"].map(|name| answer[name].as_str().map(to));
+    html! {
+        @if prev.is_some() || next.is_some() {
+            p.acts {
+                @if let Some(prev) = prev { a.button href=(prev) rel="prev" { "Previous page" } }
+                @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
+            }
+        }
+    }
 }
 
 /// A table with a name, rows below heads.

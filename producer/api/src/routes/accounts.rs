@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{account, get, post, waiting};
 use crate::accounts;
 use crate::operation::{Operation, Run, reference};
-use crate::param::Param;
+use crate::param::{Param, string};
 use crate::problem::Code;
 use crate::received::Received;
 use crate::tokens::Scope;
@@ -101,18 +101,25 @@ fn statement() -> Operation {
         .about(
             "Show what has happened to an account",
             "Its transactions that are done, in the order in which they were booked, with the \
-             running balance. A page may have fewer items than `limit`, or none, and still a \
-             `next`: what was booked a few seconds ago may not be certain yet. What was booked \
-             before `from` is read from sums that workers make of all that is older than some \
-             minutes.",
+             running balance; with `order=newest` from the newest back. `prev` leads to the page \
+             before. Where the oldest come first, a page may have fewer items than `limit`, or none, \
+             and still a `next`: what was booked a few seconds ago may not be certain yet. Where the \
+             newest come first, what is booked meanwhile is above the first page. The balances of a \
+             page are right as of one moment. What was booked before `from`, or before a page of the \
+             newest, is read from sums that workers make of all that is older than some minutes.",
         )
         .needs(Scope::Read)
         .of_accounts()
         .params([
+            Param::text(
+                accounts::ORDER,
+                "Which come first; `oldest` by default",
+                string().enum_values(Some(["oldest", "newest"])).build(),
+            ),
             Param::moment("from", "Only what was booked then or later"),
             Param::moment("to", "Only what was booked before"),
         ])
-        .params(Param::paged())
+        .params(Param::paged_both_ways())
         .gives::<accounts::Statement>(StatusCode::OK, "A page of the statement")
         .may(&[Code::NotFound, Code::Refused, Code::Lacking])
 }

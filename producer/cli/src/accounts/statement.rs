@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use bson::Bson;
-use clap::Args;
-use client::{Adjusted, Amount, Entry, Period, Statement};
+use clap::{Args, ValueEnum};
+use client::{Adjusted, Amount, Entry, Period, Statement, StatementOrder};
 use ledger::json;
 use ledger::limits::echo;
 
@@ -14,12 +14,13 @@ use crate::exit::{Error, Exit};
 use crate::moment::{self, moment};
 
 pub(super) const HELP: &str = "\
-Lists the done transactions of the account in the order in which they ended, with the balance after
-each. Money of transactions in flight is not in it. The ledger needs its indexes for statements:
+Lists the done transactions of the account in the order in which they ended, or from the newest back,
+with the balance after each. Money of transactions in flight is not in it. The ledger needs its indexes for statements:
 `producer init --apply --history on` adds them.
 
 Examples:
   producer accounts statement alice
+  producer accounts statement alice --order newest --limit 20
   producer accounts statement alice --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z --limit 100000
   producer accounts statement alice --from 7d --json | jq 'select(.amount < 0)'";
 
@@ -27,6 +28,24 @@ Examples:
 const PAGE: u32 = 1_000;
 /// The pause before a page is asked for again of which nothing is certain yet.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Which entries come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OrderArg {
+    /// The oldest.
+    Oldest,
+    /// The newest.
+    Newest,
+}
+
+impl From<OrderArg> for StatementOrder {
+    fn from(order: OrderArg) -> StatementOrder {
+        match order {
+            OrderArg::Oldest => StatementOrder::Oldest,
+            OrderArg::Newest => StatementOrder::Newest,
+        }
+    }
+}
 
 /// Which statement.
 #[derive(Args, Clone, Debug)]
@@ -39,6 +58,9 @@ pub struct StatementArgs {
     /// Up to a moment, which is not part of it
     #[arg(long, value_parser = moment, value_name = moment::NAME)]
     pub to: Option<SystemTime>,
+    /// Which entries come first
+    #[arg(long, value_enum, default_value_t = OrderArg::Oldest)]
+    pub order: OrderArg,
     /// At most so many entries
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
@@ -57,12 +79,16 @@ pub async fn statement(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let period = Period { from: args.from, to: args.to };
+    let order = args.order.into();
     let mut left = args.limit as usize;
     let mut cursor: Option<String> = None;
     loop {
-        let page = context.client.statement(&args.id, &period, PAGE, cursor.as_deref()).await?;
+        let page =
+            context.client.statement_ordered(&args.id, &period, order, PAGE, cursor.as_deref());
+        let page = page.await?;
+        let [first, last] = ends(order, &page);
         if cursor.is_none() && !args.json {
-            line(out, &format!("opening balance {}", in_currency(page.opening, &page)))?;
+            line(out, &first)?;
         }
         for entry in page.entries.iter().take(left) {
             print(entry, args.json, out)?;
@@ -70,10 +96,10 @@ pub async fn statement(
         let is_whole = page.next.is_none() && page.entries.len() <= left;
         left = left.saturating_sub(page.entries.len());
         if is_whole && !args.json {
-            line(out, &format!("closing balance {}", in_currency(page.closing, &page)))?;
+            line(out, &last)?;
         }
         if !is_whole && left == 0 {
-            context.console.note("there is more: raise --limit, or give --from");
+            context.console.note("there is more: raise --limit, or give --from or --to");
         }
         if is_whole || left == 0 {
             return Ok(Exit::Ok);
@@ -83,6 +109,16 @@ pub async fn statement(
             tokio::time::sleep(PAUSE).await;
         }
         cursor = page.next;
+    }
+}
+
+/// The balances that are told before the first page of a statement and behind its last one.
+fn ends(order: StatementOrder, page: &Statement) -> [String; 2] {
+    let opening = format!("opening balance {}", in_currency(page.opening, page));
+    let closing = format!("closing balance {}", in_currency(page.closing, page));
+    match order {
+        StatementOrder::Oldest => [opening, closing],
+        StatementOrder::Newest => [closing, opening],
     }
 }
 

@@ -3,11 +3,12 @@
 //! Promises that account, opening sum and entries are of one moment, and that each entry is that of
 //! a line of the journal that makes sense. One that makes none ends the reading with
 //! [`Error::Refused`], which names it, because without it every later balance would be wrong. Lines
-//! are read one after the other until the page is full, and no more than [`BYTES_MAX`] of them; the
-//! next page goes on from there.
+//! are read one after the other, up or down in their order from a gap between two entries, until the
+//! page is full, and no more than [`BYTES_MAX`] of them; the next page goes on from there.
 //!
-//! The sum before a period is made by [`super::sum`]. What is older than the horizon is summed
-//! outside of the snapshot, which may be gone by then: nothing is added to it any more.
+//! The balance at the gap is made by [`super::sum`], if nobody knows it. What is older than the
+//! horizon is summed outside of the snapshot, which may be gone by then: nothing is added to it any
+//! more.
 
 use ledger::LedgerError;
 use ledger::account::opening_from_raw;
@@ -19,6 +20,7 @@ use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, Timestamp, 
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
+use serde::{Deserialize, Serialize};
 
 use super::adjustment::{Adjusted, adjusted};
 use super::cursor::LinePlace;
@@ -31,14 +33,26 @@ const HORIZON_MS: i64 = 10_000;
 /// The most other accounts that an entry names.
 const COUNTERPARTIES_MAX: usize = 10;
 
+/// Which way entries are read from a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Way {
+    /// Those above it, the oldest of them first.
+    Up,
+    /// Those below it, the newest of them first.
+    Down,
+}
+
 /// What is to be read.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub account: AccountId,
-    /// The moment before which everything is summed; `None` to read no sum.
-    pub sum_before: Option<DateTime>,
-    /// Entries after this place.
-    pub after: LinePlace,
+    /// Where it begins: below this gap are the entries before the place, above it the others.
+    pub gap: LinePlace,
+    pub way: Way,
+    /// Whether the balance at the gap is to be summed.
+    pub with_sum: bool,
+    /// Entries from this moment on.
+    pub from: DateTime,
     /// Entries before this moment.
     pub to: DateTime,
     /// So many entries, and one more.
@@ -52,11 +66,11 @@ pub(super) struct Booked {
     pub is_int: bool,
     pub currency: Option<String>,
     /// The opening balance of the account with the sum that was asked for, in units of 10^-9.
-    pub opening: i128,
-    /// In their order.
+    pub balance: i128,
+    /// In the order in which they were read.
     pub rows: Vec<Row>,
-    /// Where the reading has ended before the page was full, because it was of so many bytes.
-    /// Everything up to there is in the rows.
+    /// The gap at which the reading has ended before the page was full, because it was of so many
+    /// bytes. Everything up to there is in the rows.
     pub stopped: Option<LinePlace>,
     /// Nothing can appear before this moment any more.
     pub horizon: DateTime,
@@ -121,26 +135,49 @@ impl Question {
         let (opening, currency) = reading.account().await?;
         let horizon = reading.horizon()?;
         reading.undated().await?;
-        let (summing, mut sum) = (Summing::new(store, &self.account), opening.nanos());
-        if let Some(before) = self.sum_before.filter(|before| *before > horizon) {
-            sum += summing.recent(horizon, before, &mut reading.session).await?;
+        let (summing, mut balance) = (Summing::new(store, &self.account), opening.nanos());
+        let before = DateTime::from_millis(self.gap.at);
+        if self.with_sum {
+            balance += reading.at_the_moment_of(&self.gap, &summing).await?;
+            if before > horizon {
+                balance += summing.recent(horizon, before, &mut reading.session).await?;
+            }
         }
         let is_int = opening.is_int();
         let (rows, stopped) = reading.rows(self, is_int).await?;
         // Last, because it may take longer than the server keeps the snapshot.
-        if let Some(before) = self.sum_before {
-            sum += summing.old(before.min(horizon), reading.moment()?).await?;
+        if self.with_sum {
+            balance += summing.old(before.min(horizon), reading.moment()?).await?;
         }
-        Ok(Booked { is_int, currency, opening: sum, rows, stopped, horizon })
+        Ok(Booked { is_int, currency, balance, rows, stopped, horizon })
     }
 
     fn filter(&self) -> Document {
-        let after = DateTime::from_millis(self.after.at);
+        let (at, line) = (DateTime::from_millis(self.gap.at), &self.gap.line);
         let mut filter = lines_of(&self.account);
-        filter.insert("at", doc! { "$gte": after, "$lt": self.to });
+        let (within, beyond) = match self.way {
+            Way::Up => (doc! { "$gte": at.max(self.from), "$lt": self.to }, "$lt"),
+            Way::Down => (doc! { "$gte": self.from, "$lt": self.to, "$lte": at }, "$gt"),
+        };
+        filter.insert("at", within);
         // Under `$nor` the server takes it for no condition of the index, whose bounds are above.
-        filter.insert("$nor", [doc! { "at": after, "_id": { "$lt": &self.after.line } }]);
+        filter.insert("$nor", [doc! { "at": at, "_id": { beyond: line } }]);
         filter
+    }
+
+    fn sort(&self) -> Document {
+        match self.way {
+            Way::Up => doc! { "at": 1, "_id": 1 },
+            Way::Down => doc! { "at": -1, "_id": -1 },
+        }
+    }
+
+    /// Whether an entry at this place is asked for.
+    fn takes(&self, place: &LinePlace) -> bool {
+        match self.way {
+            Way::Up => *place >= self.gap,
+            Way::Down => *place < self.gap,
+        }
     }
 }
 
@@ -211,7 +248,36 @@ impl Reading<'_> {
         }
     }
 
-    /// The entries, in their order, and where the reading was stopped.
+    /// What was booked at the very moment of a gap, and below it.
+    async fn at_the_moment_of(
+        &mut self,
+        gap: &LinePlace,
+        summing: &Summing<'_>,
+    ) -> Result<i128, Halt> {
+        // Before all lines of its moment.
+        if gap.line.is_empty() {
+            return Ok(0);
+        }
+        let at = DateTime::from_millis(gap.at);
+        let before = summing.at(at, &gap.line, &mut self.session).await?;
+        let mut of_line = lines_of(self.account);
+        of_line.insert("_id", &gap.line);
+        let found = self
+            .journal()
+            .find_one(of_line)
+            .hint(Hint::Keys(doc! { "_id": 1 }))
+            .read_concern(ReadConcern::snapshot())
+            .max_time(self.store.op_limit())
+            .comment("tandem statement")
+            .session(&mut self.session)
+            .await?;
+        let Some(found) = found else { return Ok(before) };
+        let booked = Line::from_raw(&found)?.booked_on(self.account)?;
+        let below = booked.iter().filter(|booking| booking.entry < gap.entry);
+        Ok(before + below.map(|booking| booking.amount.nanos()).sum::<i128>())
+    }
+
+    /// The entries, in the order in which they are read, and where the reading was stopped.
     async fn rows(
         &mut self,
         question: &Question,
@@ -220,7 +286,7 @@ impl Reading<'_> {
         let mut found = self
             .journal()
             .find(question.filter())
-            .sort(doc! { "at": 1, "_id": 1 })
+            .sort(question.sort())
             .hint(Hint::Name(BY_ACCOUNT.to_owned()))
             .batch_size(LINES_AT_ONCE)
             .read_concern(ReadConcern::snapshot())
@@ -238,7 +304,12 @@ impl Reading<'_> {
                 return Ok((rows, None));
             }
             if bytes > BYTES_MAX {
-                return Ok((rows, Some(journal::end_of(&Line::from_raw(line)?))));
+                let line = Line::from_raw(line)?;
+                let stopped = match question.way {
+                    Way::Up => journal::end_of(&line),
+                    Way::Down => journal::beginning_of(&line),
+                };
+                return Ok((rows, Some(stopped)));
             }
         }
         Ok((rows, None))
@@ -249,21 +320,27 @@ impl Reading<'_> {
     }
 }
 
-/// What the account sees of a line, after the place that the question is about.
+/// What the account sees of a line on the side of the gap that the question is about, and no more of
+/// it than a page and one more.
 fn read_rows(
     line: &RawDocument,
-    Question { account, after, limit, .. }: &Question,
+    question: &Question,
     is_int: bool,
 ) -> Result<Vec<Row>, Halt> {
+    let Question { account, limit, .. } = question;
     let line = Line::from_raw(line)?;
     let place = |entry| LinePlace { at: line.at, line: line.id.to_owned(), entry };
     let (adjusted, mut rows) = (adjusted(&line)?, Vec::new());
-    for booking in line.booked_on(account)? {
+    let mut bookings = line.booked_on(account)?;
+    if question.way == Way::Down {
+        bookings.reverse();
+    }
+    for booking in bookings {
         if booking.amount.is_int() != is_int {
             let problem = format!("its entry of {} is not of the account's kind", echo(booking.id));
             return Err(line.bad(problem).into());
         }
-        if place(booking.entry) > *after && rows.len() <= *limit {
+        if question.takes(&place(booking.entry)) && rows.len() <= *limit {
             let others = line.others(&booking, account, COUNTERPARTIES_MAX)?;
             let counterparties = others.into_iter().map(Into::into).collect();
             let (id, amount) = (booking.id.to_owned(), booking.amount);
@@ -280,17 +357,22 @@ mod tests {
 
     use super::*;
 
-    fn question(after: LinePlace) -> Question {
-        Question { account: "a".into(), sum_before: None, after, to: DateTime::MAX, limit: 2 }
+    fn question(gap: LinePlace, way: Way) -> Question {
+        let (from, to) = (DateTime::MIN, DateTime::MAX);
+        Question { account: "a".into(), gap, way, with_sum: false, from, to, limit: 2 }
     }
 
     fn beginning() -> LinePlace {
         LinePlace { at: 0, line: String::new(), entry: 0 }
     }
 
-    fn rows(line: &Document, after: LinePlace, is_int: bool) -> Result<Vec<Row>, Error> {
+    fn rows(line: &Document, gap: LinePlace, is_int: bool) -> Result<Vec<Row>, Error> {
+        read(line, &question(gap, Way::Up), is_int)
+    }
+
+    fn read(line: &Document, question: &Question, is_int: bool) -> Result<Vec<Row>, Error> {
         let line = RawDocumentBuf::try_from(line).expect("BSON");
-        read_rows(&line, &question(after), is_int).map_err(|halt| match halt {
+        read_rows(&line, question, is_int).map_err(|halt| match halt {
             Halt::Answer(error) => error,
             Halt::Driver(error) => panic!("{error}"),
         })
@@ -321,17 +403,21 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_one_line_are_told_after_any_of_them_and_no_more_than_are_needed() {
+    fn entries_of_one_line_are_told_from_any_gap_either_way_and_no_more_than_are_needed() {
         let line = line((0..9).map(|n| entry(&format!("t{n}"), 1)).collect(), &[9]);
-        let ids = |after: LinePlace| -> Vec<String> {
-            let rows = rows(&line, after, true).expect("it can be read");
+        let ids = |gap: LinePlace, way| -> Vec<String> {
+            let rows = read(&line, &question(gap, way), true).expect("it can be read");
             rows.into_iter().map(|row| row.id).collect()
         };
         let at = |entry| LinePlace { at: 7, line: "l".to_owned(), entry };
-        assert_eq!(ids(beginning()), ["t0", "t1", "t2"]);
-        assert_eq!(ids(at(4)), ["t5", "t6", "t7"]);
-        assert_eq!(ids(at(7)), ["t8"]);
-        assert_eq!(ids(at(u32::MAX)), [""; 0]);
+        assert_eq!(ids(beginning(), Way::Up), ["t0", "t1", "t2"]);
+        assert_eq!(ids(at(5), Way::Up), ["t5", "t6", "t7"]);
+        assert_eq!(ids(at(8), Way::Up), ["t8"]);
+        assert_eq!(ids(at(u32::MAX), Way::Up), [""; 0]);
+        assert_eq!(ids(at(u32::MAX), Way::Down), ["t8", "t7", "t6"]);
+        assert_eq!(ids(at(5), Way::Down), ["t4", "t3", "t2"]);
+        assert_eq!(ids(at(1), Way::Down), ["t0"]);
+        assert_eq!(ids(at(0), Way::Down), [""; 0]);
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub(super) fn end_of(line: &Line<'_>) -> LinePlace {
     LinePlace { at: line.at, line: line.id.to_owned(), entry: u32::MAX }
 }
 
+/// The place before all entries of a line.
+pub(super) fn beginning_of(line: &Line<'_>) -> LinePlace {
+    LinePlace { at: line.at, line: line.id.to_owned(), entry: 0 }
+}
+
 /// What is told of a line that makes no sense.
 pub(super) fn unreadable(BadLine { id, problem }: &BadLine) -> Error {
     let problem = format!("is a line of the journal and can't be read: {problem}; see audit");

@@ -39,7 +39,7 @@ pub use adjustment::{Adjusted, Adjustment};
 pub use filter::TransactionFilter;
 pub use looking::LOOK_FOR;
 pub use room::{PAGE_BYTES_MAX, Tell, Told};
-pub use statement::{Entry, Period, Statement};
+pub use statement::{Entry, Period, Statement, StatementOrder};
 
 /// The most items of one page.
 pub const LIMIT_MAX: u32 = 1_000;

@@ -1,21 +1,28 @@
 //! Statements: what was booked on an account, with the balance after each entry.
 //!
-//! The entries are the account's done transactions in the order of the journal: by the moment of
-//! their line, its `_id`, and their places in it. What a call says stands for one moment
-//! (`booked`), so the balances are exact while other transactions are in flight.
+//! The entries are the account's done transactions in the order of the journal, or from its end to
+//! its beginning: by the moment of their line, its `_id`, and their places in it. What a call says
+//! stands for one moment (`booked`), so the balances are exact while other transactions are in
+//! flight.
+//!
+//! A page begins at a gap between two entries and reads up or down from there. So it may go on at
+//! its end (`next`), and back at its beginning (`prev`), whatever the order is: only what is told
+//! first differs. A cursor says the gap, the way, and the balance at the gap, so a page costs the
+//! same however far back the statement began. A page also ends after so many bytes of lines: then
+//! its cursor stands behind the last one that was read, whether that has booked anything on the
+//! account or not.
 //!
 //! **The horizon.** A server takes the date of a line before the write becomes visible, so a line
-//! may become visible after others with a later date. A page that continues behind such
-//! a date would miss it for good, and every balance from there on would be wrong. So a place is
-//! handed out as [`Statement::next`] only if it is more than 10 s older than the moment of the
-//! reads; a page that is full is cut there. A page that is not full needs no `next` and tells
-//! everything up to its moment. This rests on two assumptions: the servers' clocks agree within
-//! seconds, and a line is visible 10 s after its date. The second holds for a replica set that
-//! answers at all, unless a worker is stopped for longer than that between the line and its commit.
-//!
-//! A cursor carries the running balance, so a page costs the same however far back the statement
-//! began. A page also ends after so many bytes of lines: then its `next` stands behind the last one
-//! that was read, whether that has booked anything on the account or not.
+//! may become visible after others with a later date. Whoever goes up and on behind such a date
+//! would miss it for good. So where the oldest come first, a place is handed out as
+//! [`Statement::next`] only if it is more than 10 s older than the moment of the reads; a page that
+//! is full is cut there. A page that is not full needs no `next` and tells everything up to its
+//! moment. Where the newest come first, a page is full whatever its age: what becomes visible above
+//! it is told by the next look from the top. A cursor that stands later than the horizon carries no
+//! balance, so that the page that it leads to sums it anew. This rests on two assumptions: the
+//! servers' clocks agree within seconds, and a line is visible 10 s after its date. The second holds
+//! for a replica set that answers at all, unless a worker is stopped for longer than that between
+//! the line and its commit.
 
 use std::time::SystemTime;
 
@@ -26,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::adjustment::Adjusted;
-use super::booked::{self, Booked, Question, Row};
+use super::booked::{self, Booked, Question, Row, Way};
 use super::check_limit;
 use super::cursor::{self, LinePlace};
 use crate::client::Client;
@@ -41,6 +48,16 @@ pub struct Period {
     pub to: Option<SystemTime>,
 }
 
+/// In which order entries are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatementOrder {
+    /// The oldest first.
+    #[default]
+    Oldest,
+    /// The newest first.
+    Newest,
+}
+
 /// What was booked on an account, or a page of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
@@ -48,14 +65,17 @@ pub struct Statement {
     pub account: AccountId,
     /// Its currency.
     pub currency: Option<String>,
-    /// The booked balance before the first entry.
+    /// The booked balance before the oldest of the entries.
     pub opening: Amount,
-    /// What was booked, oldest first.
+    /// What was booked, in the order that was asked for.
     pub entries: Vec<Entry>,
-    /// The booked balance after the last entry. Money of transactions in flight is not in it.
+    /// The booked balance after the newest of the entries. Money of transactions in flight is not in
+    /// it.
     pub closing: Amount,
-    /// What the next call takes as its cursor; `None` when everything is told.
+    /// What the next call takes as its cursor to go on; `None` when everything is told.
     pub next: Option<String>,
+    /// What the next call takes as its cursor to go back; `None` at the beginning of the list.
+    pub prev: Option<String>,
 }
 
 /// A done transaction as one of its accounts sees it, or an adjustment.
@@ -79,17 +99,19 @@ pub struct Entry {
 /// What a cursor of a statement says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Carried {
-    /// The last entry that was told, or the end of the last line that was read.
-    place: LinePlace,
-    /// The balance after it, in units of 10^-9 as text. `None` if no entry was told yet, so it has
-    /// to be read.
+    /// Where the page begins: below this gap are the entries before the place, above it the others.
+    gap: LinePlace,
+    /// Which way it goes from there.
+    way: Way,
+    /// The balance at the gap, in units of 10^-9 as text. `None` if it has to be read.
     balance: Option<String>,
 }
 
 impl Client {
     /// What was booked on an account in a period: its done transactions in the order in which they
     /// ended, with the balance after each. A page has at most `limit` entries, 1 to 1,000; `cursor`
-    /// is the `next` of the page before, with the same account and period.
+    /// is the `next` of the page before, or the `prev` of the one behind, with the same account and
+    /// period.
     ///
     /// The balances are exact while transactions are in flight. A `next` never stands at an entry
     /// of the last 10 s, because another one may still appear before it: a page that is full is cut
@@ -108,29 +130,59 @@ impl Client {
         limit: u32,
         cursor: Option<&str>,
     ) -> Result<Statement, Error> {
+        self.statement_ordered(account, period, StatementOrder::Oldest, limit, cursor).await
+    }
+
+    /// The same in this order, which is that of all pages of a walk. Where the newest come first, a
+    /// page is full if there are so many entries, and its `next` goes back in time. What ends
+    /// meanwhile is above the first page: ask for that again. The balances of each page are right as
+    /// of its own look; those of two pages fit together once what they tell is older than 10 s.
+    ///
+    /// # Errors
+    /// As [`Client::statement`].
+    pub async fn statement_ordered(
+        &self,
+        account: &str,
+        period: &Period,
+        order: StatementOrder,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<Statement, Error> {
         let limit = check_limit(limit)?;
         period.check()?;
-        let of = period.list(account);
+        let of = period.list(account, order);
+        let start = period.start(order);
         let carried = match cursor {
             Some(cursor) => cursor::read(&of, cursor)?,
-            None => period.beginning(),
+            None => start.clone(),
         };
         self.needs_history().await?;
         let question = Question {
             account: account.into(),
-            sum_before: period.from().filter(|_| carried.balance.is_none()),
-            after: carried.place.clone(),
-            to: period.to.map_or(DateTime::MAX, DateTime::from_system_time),
+            gap: carried.gap.clone(),
+            way: carried.way,
+            // Nothing was booked before the beginning.
+            with_sum: carried.balance.is_none() && carried.gap.at > EVER,
+            from: period.begins(),
+            to: period.ends(),
             limit,
         };
         let booked = self.insist(|| booked::read(self.store(), &question)).await??;
-        page(account, booked, &carried, limit, |carried| cursor::write(&of, carried))
+        let asked = Asked { account, order, limit, start: &start, carried: &carried };
+        asked.page(booked, |carried| cursor::write(&of, carried))
     }
 }
 
+/// The beginning of time, in milliseconds since 1970.
+const EVER: i64 = DateTime::MIN.timestamp_millis();
+
 impl Period {
-    fn from(&self) -> Option<DateTime> {
-        self.from.map(DateTime::from_system_time)
+    fn begins(&self) -> DateTime {
+        self.from.map_or(DateTime::MIN, DateTime::from_system_time)
+    }
+
+    fn ends(&self) -> DateTime {
+        self.to.map_or(DateTime::MAX, DateTime::from_system_time)
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -143,76 +195,155 @@ impl Period {
     }
 
     /// What a cursor is bound to.
-    fn list(&self, account: &str) -> Value {
-        let to = self.to.map(|to| DateTime::from_system_time(to).timestamp_millis());
-        json!(["statement", account, self.from().map(DateTime::timestamp_millis), to])
+    fn list(&self, account: &str, order: StatementOrder) -> Value {
+        let moment = |moment: Option<SystemTime>| {
+            moment.map(|moment| DateTime::from_system_time(moment).timestamp_millis())
+        };
+        let name = match order {
+            StatementOrder::Oldest => "statement",
+            StatementOrder::Newest => "statement newest",
+        };
+        json!([name, account, moment(self.from), moment(self.to)])
     }
 
-    /// The place before every entry.
-    fn beginning(&self) -> Carried {
-        let at = self.from().unwrap_or(DateTime::MIN).timestamp_millis();
-        Carried { place: LinePlace { at, line: String::new(), entry: 0 }, balance: None }
+    /// Where a walk begins.
+    fn start(&self, order: StatementOrder) -> Carried {
+        let (at, way) = match order {
+            StatementOrder::Oldest => (self.begins(), Way::Up),
+            StatementOrder::Newest => (self.ends(), Way::Down),
+        };
+        let gap = LinePlace { at: at.timestamp_millis(), line: String::new(), entry: 0 };
+        Carried { gap, way, balance: None }
     }
 }
 
-/// How many of the rows belong on the page. All, if no page follows; else no more than the limit,
-/// and none that something may still appear before.
-fn cut(booked: &Booked, limit: usize) -> usize {
-    let rows = &booked.rows[..booked.rows.len().min(limit)];
-    match goes_on(booked, limit) {
-        true => rows.partition_point(|row| booked.is_certain(&row.place)),
-        false => rows.len(),
-    }
-}
-
-/// Whether a page follows.
-fn goes_on(booked: &Booked, limit: usize) -> bool {
-    booked.rows.len() > limit || booked.stopped.is_some()
-}
-
-/// Makes the page that follows what was `carried`.
-fn page(
-    account: &str,
-    mut booked: Booked,
-    carried: &Carried,
+/// What a page was asked for.
+struct Asked<'a> {
+    account: &'a str,
+    order: StatementOrder,
     limit: usize,
-    cursor: impl Fn(&Carried) -> String,
-) -> Result<Statement, Error> {
-    let amount = |nanos: i128| {
-        Amount::from_nanos(nanos, booked.is_int)
-            .ok_or_else(|| Error::refused(account, "its booked balance is no amount; see audit"))
-    };
-    let told = carried.balance.as_ref().and_then(|balance| balance.parse().ok());
-    let mut balance: i128 = told.unwrap_or(booked.opening);
-    let opening = amount(balance)?;
-    let goes_on = goes_on(&booked, limit);
-    booked.rows.truncate(cut(&booked, limit));
-    let stopped = booked.stopped.take().filter(|place| booked.is_certain(place));
-    let mut entries = Vec::with_capacity(booked.rows.len());
-    let mut last = carried.clone();
-    for Row { place, id, amount: change, counterparties, adjusted } in booked.rows {
-        balance += change.nanos();
-        entries.push(Entry {
-            id: id.into(),
-            booked_at: DateTime::from_millis(place.at),
-            amount: change,
-            balance: amount(balance)?,
-            counterparties,
-            adjusted,
-        });
-        last = Carried { place, balance: Some(balance.to_string()) };
+    /// Where a walk begins.
+    start: &'a Carried,
+    /// Where this page begins.
+    carried: &'a Carried,
+}
+
+impl Asked<'_> {
+    /// Whether whoever goes on would miss for good what becomes visible late.
+    fn may_miss(&self) -> bool {
+        self.order == StatementOrder::Oldest && self.carried.way == Way::Up
     }
-    if let Some(place) = stopped {
-        last = Carried { place, balance: Some(balance.to_string()) };
+
+    /// How many of the rows belong on the page. All, if no page follows; else no more than the
+    /// limit, and none that something may still appear before, where that would be missed.
+    fn cut(&self, booked: &Booked) -> usize {
+        let rows = &booked.rows[..booked.rows.len().min(self.limit)];
+        match self.goes_on(booked) && self.may_miss() {
+            true => rows.partition_point(|row| booked.is_certain(&row.place)),
+            false => rows.len(),
+        }
     }
-    Ok(Statement {
-        account: account.into(),
-        currency: booked.currency,
-        opening,
-        entries,
-        closing: amount(balance)?,
-        next: goes_on.then(|| cursor(&last)),
-    })
+
+    /// Whether a page follows, on the way of this one.
+    fn goes_on(&self, booked: &Booked) -> bool {
+        booked.rows.len() > self.limit || booked.stopped.is_some()
+    }
+
+    /// Makes the page.
+    fn page(
+        &self,
+        mut booked: Booked,
+        cursor: impl Fn(&Carried) -> String,
+    ) -> Result<Statement, Error> {
+        let goes_on = self.goes_on(&booked);
+        booked.rows.truncate(self.cut(&booked));
+        let stopped = booked.stopped.take();
+        let stopped = stopped.filter(|place| booked.is_certain(place) || !self.may_miss());
+        let carried = self.carried.balance.as_ref().and_then(|balance| balance.parse().ok());
+        let here: i128 = carried.unwrap_or(booked.balance);
+        let moved: i128 = booked.rows.iter().map(|row| row.amount.nanos()).sum();
+        let (opening, closing) = match self.carried.way {
+            Way::Up => (here, here + moved),
+            Way::Down => (here - moved, here),
+        };
+        let way = self.carried.way;
+        let (gap, there) = match (stopped, booked.rows.last(), way) {
+            (Some(gap), _, Way::Up) => (gap, closing),
+            (Some(gap), _, Way::Down) => (gap, opening),
+            (None, Some(last), Way::Up) => (behind(&last.place), closing),
+            (None, Some(last), Way::Down) => (last.place.clone(), opening),
+            (None, None, _) => (self.carried.gap.clone(), here),
+        };
+        // What was not told yet begins where this page has begun, with what that knew.
+        let on = match gap == self.carried.gap {
+            true => self.carried.clone(),
+            false => booked.at(gap, way, there),
+        };
+        let back = booked.at(self.carried.gap.clone(), way.other(), here);
+        let on = goes_on.then(|| cursor(&on));
+        let back = (self.carried.gap != self.start.gap).then(|| cursor(&back));
+        let is_walk = way == self.start.way;
+        let (next, prev) = if is_walk { (on, back) } else { (back, on) };
+        let currency = booked.currency.take();
+        let amount = |nanos| self.amount(nanos, booked.is_int);
+        let (opened, closed) = (amount(opening)?, amount(closing)?);
+        let entries = self.entries(booked, opening)?;
+        let account = self.account.into();
+        Ok(Statement { account, currency, opening: opened, entries, closing: closed, next, prev })
+    }
+
+    /// The entries in the order that is asked for, each with the balance after it.
+    fn entries(&self, booked: Booked, opening: i128) -> Result<Vec<Entry>, Error> {
+        let Booked { is_int, mut rows, .. } = booked;
+        if self.carried.way == Way::Down {
+            rows.reverse();
+        }
+        let mut balance = opening;
+        let mut entries = Vec::with_capacity(rows.len());
+        for Row { place, id, amount, counterparties, adjusted } in rows {
+            balance += amount.nanos();
+            entries.push(Entry {
+                id: id.into(),
+                booked_at: DateTime::from_millis(place.at),
+                amount,
+                balance: self.amount(balance, is_int)?,
+                counterparties,
+                adjusted,
+            });
+        }
+        if self.order == StatementOrder::Newest {
+            entries.reverse();
+        }
+        Ok(entries)
+    }
+
+    fn amount(&self, nanos: i128, is_int: bool) -> Result<Amount, Error> {
+        Amount::from_nanos(nanos, is_int).ok_or_else(|| {
+            Error::refused(self.account, "its booked balance is no amount; see audit")
+        })
+    }
+}
+
+impl Way {
+    fn other(self) -> Way {
+        match self {
+            Way::Up => Way::Down,
+            Way::Down => Way::Up,
+        }
+    }
+}
+
+impl Booked {
+    /// A cursor of this gap. The balance there is carried if it is certain.
+    fn at(&self, gap: LinePlace, way: Way, balance: i128) -> Carried {
+        let balance = self.is_certain(&gap).then(|| balance.to_string());
+        Carried { gap, way, balance }
+    }
+}
+
+/// The gap behind an entry.
+fn behind(place: &LinePlace) -> LinePlace {
+    LinePlace { entry: place.entry.saturating_add(1), ..place.clone() }
 }
 
 #[cfg(test)]
@@ -234,7 +365,7 @@ mod tests {
         Booked {
             is_int: true,
             currency: None,
-            opening: Amount::Int(100).nanos(),
+            balance: Amount::Int(100).nanos(),
             rows: rows.to_vec(),
             stopped: None,
             horizon: DateTime::from_millis(horizon),
@@ -242,11 +373,33 @@ mod tests {
     }
 
     fn told(booked: Booked, carried: &Carried, limit: usize) -> (Statement, Option<Carried>) {
-        let list = json!([]);
-        let statement = page("a", booked, carried, limit, |next| cursor::write(&list, next));
-        let statement = statement.expect("amounts");
-        let next = statement.next.as_ref().map(|next| cursor::read(&list, next).expect("ours"));
+        let (statement, next, _) = told_in(StatementOrder::Oldest, booked, carried, limit);
         (statement, next)
+    }
+
+    /// A page with its `next` and its `prev`.
+    fn told_in(
+        order: StatementOrder,
+        booked: Booked,
+        carried: &Carried,
+        limit: usize,
+    ) -> (Statement, Option<Carried>, Option<Carried>) {
+        let (list, start) = (json!([]), Period::default().start(order));
+        let asked = Asked { account: "a", order, limit, start: &start, carried };
+        let statement = asked.page(booked, |next| cursor::write(&list, next)).expect("amounts");
+        let read = |cursor: &Option<String>| {
+            cursor.as_ref().map(|cursor| cursor::read(&list, cursor).expect("ours"))
+        };
+        let (next, prev) = (read(&statement.next), read(&statement.prev));
+        (statement, next, prev)
+    }
+
+    fn beginning() -> Carried {
+        Period::default().start(StatementOrder::Oldest)
+    }
+
+    fn end() -> Carried {
+        Period::default().start(StatementOrder::Newest)
     }
 
     fn balances(statement: &Statement) -> Vec<Amount> {
@@ -256,11 +409,11 @@ mod tests {
     #[test]
     fn each_page_goes_on_from_the_balance_of_the_one_before() {
         let rows = [row(1, "a", -30), row(2, "b", 5), row(3, "c", 7)];
-        let (first, next) = told(booked(1_000, &rows), &Period::default().beginning(), 2);
+        let (first, next) = told(booked(1_000, &rows), &beginning(), 2);
         assert_eq!(balances(&first), [Amount::Int(70), Amount::Int(75)]);
         assert_eq!((first.opening, first.closing), (Amount::Int(100), Amount::Int(75)));
         let next = next.expect("one is left");
-        assert_eq!(next.place, place(2));
+        assert_eq!(next.gap, behind(&place(2)));
         let (second, end) = told(booked(1_000, &rows[2..]), &next, 2);
         assert_eq!((second.opening, second.closing), (Amount::Int(75), Amount::Int(82)));
         assert_eq!(end, None);
@@ -269,10 +422,10 @@ mod tests {
     #[test]
     fn a_full_page_ends_at_the_horizon_and_one_that_is_not_full_tells_all() {
         let rows = [row(1, "a", 1), row(2, "b", 1), row(3, "c", 1), row(3, "d", 1)];
-        let beginning = Period::default().beginning();
+        let beginning = beginning();
         let (page, next) = told(booked(2, &rows), &beginning, 3);
         assert_eq!(balances(&page), [Amount::Int(101)]);
-        assert_eq!(next.map(|next| next.place), Some(place(1)));
+        assert_eq!(next.map(|next| next.gap), Some(behind(&place(1))));
         // Nothing is certain yet: the next call begins where this one did.
         let (page, next) = told(booked(1, &rows), &beginning, 3);
         assert_eq!((page.entries.len(), page.closing), (0, Amount::Int(100)));
@@ -281,37 +434,97 @@ mod tests {
         assert_eq!((page.entries.len(), next), (4, None));
     }
 
+    /// The rows of a journal that are asked for, as they are read from it.
+    fn read(journal: &[Row], carried: &Carried, (horizon, limit): (i64, usize)) -> Booked {
+        let below = |row: &&Row| row.place < carried.gap;
+        let sum: i128 = journal.iter().filter(below).map(|row| row.amount.nanos()).sum();
+        let mut rows: Vec<Row> = match carried.way {
+            Way::Up => journal.iter().filter(|row| !below(row)).cloned().collect(),
+            Way::Down => journal.iter().rev().filter(below).cloned().collect(),
+        };
+        rows.truncate(limit + 1);
+        let balance = Amount::Int(100).nanos() + sum;
+        Booked { balance, ..booked(horizon, &rows) }
+    }
+
+    #[test]
+    fn both_orders_tell_the_same_balances_forth_and_back() {
+        let journal: Vec<Row> = (1..=7).map(|n| row(n, &format!("t{n}"), 10 * n - 35)).collect();
+        // Whether the balance is carried or summed anew.
+        for horizon in [1_000, 0] {
+            let mut walks = Vec::new();
+            for (order, start) in
+                [(StatementOrder::Oldest, beginning()), (StatementOrder::Newest, end())]
+            {
+                // Where the oldest come first, what is not certain is not gone on behind.
+                let horizon = if order == StatementOrder::Oldest { 1_000 } else { horizon };
+                let page = |carried: &Carried| {
+                    told_in(order, read(&journal, carried, (horizon, 3)), carried, 3)
+                };
+                let (first, on, back) = page(&start);
+                assert_eq!(back, None, "there is nothing before the first page");
+                let (second, further, back) = page(&on.expect("a second page"));
+                let (third, end, _) = page(&further.expect("a third page"));
+                assert_eq!((second.entries.len(), third.entries.len(), end), (3, 1, None));
+                let (again, on, before) = page(&back.expect("there is a page before"));
+                assert_eq!((again.entries, before), (first.entries.clone(), None));
+                assert_eq!((again.opening, again.closing), (first.opening, first.closing));
+                assert_eq!(page(&on.expect("it goes on")).0.entries, second.entries);
+                walks.push([first.entries, second.entries, third.entries].concat());
+            }
+            walks[1].reverse();
+            assert_eq!(walks[0], walks[1]);
+            assert_eq!(walks[0][6].balance, Amount::Int(100 + 280 - 7 * 35));
+        }
+    }
+
+    #[test]
+    fn newest_first_a_full_page_is_not_cut_and_no_uncertain_balance_is_carried() {
+        let rows = [row(9, "d", 1), row(8, "c", 1), row(7, "b", 1), row(6, "a", 1)];
+        let of = |horizon| told_in(StatementOrder::Newest, booked(horizon, &rows), &end(), 2);
+        let (page, next, _) = of(5);
+        let ids: Vec<&str> = page.entries.iter().map(|entry| &*entry.id).collect();
+        assert_eq!(ids, ["d", "c"]);
+        assert_eq!((page.opening, page.closing), (Amount::Int(98), Amount::Int(100)));
+        assert_eq!(next.map(|next| (next.gap, next.balance)), Some((place(8), None)));
+        let (_, next, _) = of(9);
+        let balance = Some(page.opening.nanos().to_string());
+        assert_eq!(next.map(|next| (next.gap, next.balance)), Some((place(8), balance)));
+    }
+
     #[test]
     fn a_page_that_was_stopped_goes_on_behind_what_was_read_if_that_is_certain() {
         let stopped = |horizon, rows: &[Row], at| {
             let stopped = Some(place(at));
-            told(Booked { stopped, ..booked(horizon, rows) }, &Period::default().beginning(), 5)
+            told(Booked { stopped, ..booked(horizon, rows) }, &beginning(), 5)
         };
         // The last line that was read has booked nothing here.
         let (page, next) = stopped(9, &[row(1, "a", 1)], 8);
         assert_eq!(balances(&page), [Amount::Int(101)]);
         let next = next.expect("a page follows");
         assert_eq!(
-            (&next.place, next.balance),
+            (&next.gap, next.balance),
             (&place(8), Some(page.closing.nanos().to_string()))
         );
         let (page, next) = stopped(9, &[], 8);
-        assert_eq!((page.entries.len(), next.map(|next| next.place)), (0, Some(place(8))));
+        assert_eq!((page.entries.len(), next.map(|next| next.gap)), (0, Some(place(8))));
         // What may appear before it is not left out.
         let (page, next) = stopped(8, &[row(1, "a", 1), row(8, "b", 1)], 8);
         assert_eq!(balances(&page), [Amount::Int(101)]);
-        assert_eq!(next.map(|next| next.place), Some(place(1)));
+        assert_eq!(next.map(|next| next.gap), Some(behind(&place(1))));
     }
 
     #[test]
     fn a_cursor_is_bound_to_account_and_period_and_a_period_does_not_run_backwards() {
         let moment = |seconds| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         let period = Period { from: moment(1), to: moment(2) };
+        let oldest = StatementOrder::Oldest;
         let lists = [
-            period.list("a"),
-            period.list("b"),
-            Period { from: None, ..period }.list("a"),
-            Period { to: moment(3), ..period }.list("a"),
+            period.list("a", oldest),
+            period.list("b", oldest),
+            period.list("a", StatementOrder::Newest),
+            Period { from: None, ..period }.list("a", oldest),
+            Period { to: moment(3), ..period }.list("a", oldest),
         ];
         for (at, list) in lists.iter().enumerate() {
             assert_eq!(lists.iter().position(|other| other == list), Some(at));
@@ -325,7 +538,7 @@ mod tests {
     fn a_balance_beyond_the_limit_of_one_amount_is_told_all_the_same() {
         // Ends are written in another order than postings, so a sum on the way may be larger.
         let rows = [row(1, "a", Amount::MAX), row(2, "b", Amount::MAX)];
-        let (statement, _) = told(booked(5, &rows), &Period::default().beginning(), 2);
+        let (statement, _) = told(booked(5, &rows), &beginning(), 2);
         assert_eq!(statement.closing, Amount::Int(2 * Amount::MAX + 100));
     }
 }

@@ -81,7 +81,27 @@ impl<'a> Summing<'a> {
         before: DateTime,
         session: &mut ClientSession,
     ) -> Result<i128, Halt> {
-        let lines = self.aggregate(&self.journal, lines_between(self.account, from, before));
+        self.in_snapshot(lines_between(self.account, from, before), session).await
+    }
+
+    /// The same of the lines of one moment whose names come before this one.
+    pub(super) async fn at(
+        &self,
+        at: DateTime,
+        line: &str,
+        session: &mut ClientSession,
+    ) -> Result<i128, Halt> {
+        let mut filter = lines_of(self.account);
+        filter.extend(doc! { "at": at, "_id": { "$lt": line } });
+        self.in_snapshot(filter, session).await
+    }
+
+    async fn in_snapshot(
+        &self,
+        lines: Document,
+        session: &mut ClientSession,
+    ) -> Result<i128, Halt> {
+        let lines = self.aggregate(&self.journal, lines);
         let summing = lines.read_concern(ReadConcern::snapshot()).session(&mut *session);
         let found = summing.await?.next(session).await.transpose()?;
         self.sum_of(JOURNAL, found)

@@ -13,7 +13,7 @@ mod sums;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use client::{Error, Period, TransactionFilter};
+use client::{Error, Period, StatementOrder, TransactionFilter};
 use futures_util::TryStreamExt;
 use harness::wait::s;
 use harness::world::{World, legs, transfer};
@@ -238,6 +238,14 @@ async fn every_list_and_statement_is_read_through_its_index() {
         let first = client.statement("a", &period, 10, None).await.expect("a page");
         let second = client.statement("a", &period, 10, first.next.as_deref()).await;
         assert_eq!((first.entries.len(), second.expect("a page").entries.len()), (10, 10));
+        let newest = async |cursor: Option<&str>| {
+            let order = StatementOrder::Newest;
+            client.statement_ordered("a", &period, order, 10, cursor).await.expect("a page")
+        };
+        let first = newest(None).await;
+        let second = newest(first.next.as_deref()).await;
+        let again = newest(second.prev.as_deref()).await;
+        assert_eq!((second.entries.len(), again.entries), (10, first.entries));
     }
     client.accounts(2, None).await.expect("a page");
     let nothing = client.parked_transactions(&ParkedFilter::default(), 10).await;

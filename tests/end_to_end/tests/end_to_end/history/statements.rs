@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use client::{Client, Config, Period, Statement, TransactionFilter};
+use client::{Client, Config, Entry, Period, Statement, StatementOrder, TransactionFilter};
 use harness::proxy::Part;
 use harness::wait::{ms, s, wait_until};
 use harness::world::{legs, transfer};
@@ -42,6 +42,40 @@ pub(super) async fn walk_statement(client: &Client, account: &str, limit: u32) -
             return whole;
         }
     }
+}
+
+/// All entries of a statement, from the newest back; each page is right in itself, fits the one before
+/// it, and is found again on the way back.
+async fn walk_newest(client: &Client, account: &str, limit: u32) -> Vec<Entry> {
+    let newest = StatementOrder::Newest;
+    let page = async |cursor: Option<&str>| {
+        let page =
+            client.statement_ordered(account, &Period::default(), newest, limit, cursor).await;
+        let page = page.expect("a page");
+        let mut balance = page.opening;
+        for entry in page.entries.iter().rev() {
+            balance = balance.checked_add(entry.amount).expect("an amount");
+            assert_eq!(entry.balance, balance, "{account}: {}", entry.id);
+        }
+        assert_eq!(page.closing, balance, "{account}");
+        page
+    };
+    let mut pages = vec![page(None).await];
+    assert_eq!(pages[0].prev, None, "{account}");
+    while let Some(next) = pages.last().and_then(|last| last.next.clone()) {
+        let next = page(Some(&next)).await;
+        assert_eq!(pages.last().map(|last| last.opening), Some(next.closing), "{account}");
+        pages.push(next);
+    }
+    let mut back = pages.last().and_then(|last| last.prev.clone());
+    for before in pages.iter().rev().skip(1) {
+        let again = page(back.as_deref()).await;
+        assert_eq!(again.entries, before.entries, "{account}");
+        assert_eq!((again.opening, again.closing), (before.opening, before.closing), "{account}");
+        back = again.prev;
+    }
+    assert_eq!(back, None, "{account}: the first page has none before it");
+    pages.into_iter().flat_map(|page| page.entries).collect()
 }
 
 /// Payments within a small ledger of minor units and one of decimals, also of many legs.
@@ -105,6 +139,9 @@ async fn a_statement_adds_up_on_every_page_while_transfers_are_in_flight() {
         booked.sort_unstable();
         listed.sort_unstable();
         assert_eq!(booked, listed, "{account}");
+        let mut newest = walk_newest(&client, &account, 7).await;
+        newest.reverse();
+        assert_eq!(newest, whole.entries, "{account}");
         // A period begins with the balance at its beginning.
         let middle = whole.entries[whole.entries.len() / 2].booked_at.to_system_time();
         let to = Period { to: Some(middle), ..Period::default() };
@@ -244,4 +281,50 @@ async fn walk_statement_sum(client: &Client) -> Amount {
             return page.closing;
         }
     }
+}
+
+#[tokio::test]
+async fn newest_first_the_balances_are_right_however_recent_a_page_ends_and_old_pages_lead_back() {
+    let world = world_with_history().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let client = world.client().await;
+    let begun = DateTime::now().timestamp_millis();
+    let at = |ms: i64| DateTime::from_millis(begun + ms);
+    // Several in one line, of the last 10 s and from before that.
+    for (line, ms) in [(0, -90_000), (1, -60_000), (2, -5_000), (3, -1)] {
+        let id = |n: i64| format!("t{line}{n}");
+        let transfers = (0..3).map(|n| transfer(&id(n), "a", "b", 1 + line));
+        let stored = transfers.map(|one| stored(&one, State::Done, at(ms)));
+        insert(&world, stored.collect()).await;
+    }
+    for limit in [1, 2, 5, 12, 100] {
+        let entries = walk_newest(&client, "a", limit).await;
+        let ids: Vec<&str> = entries.iter().map(|entry| &*entry.id).collect();
+        let expected =
+            ["t32", "t31", "t30", "t22", "t21", "t20", "t12", "t11", "t10", "t02", "t01", "t00"];
+        assert_eq!(ids, expected, "{limit}");
+        assert_eq!((entries[0].balance, entries[11].balance), (70.into(), 99.into()));
+    }
+    // A period ends with the balance at its end.
+    let (from, to) = (Some(at(-60_000).to_system_time()), Some(at(-1).to_system_time()));
+    let (period, newest) = (Period { from, to }, StatementOrder::Newest);
+    let first = client.statement_ordered("a", &period, newest, 4, None).await.expect("a page");
+    assert_eq!((first.opening, first.closing), (93.into(), 82.into()));
+    let next = first.next.as_deref();
+    let second = client.statement_ordered("a", &period, newest, 4, next).await.expect("a page");
+    assert_eq!((second.entries.len(), second.opening), (2, 97.into()));
+    assert_eq!(second.next, None);
+    // Where the oldest come first, there is a way back, too.
+    let oldest = async |cursor: Option<&str>| {
+        client.statement("a", &Period::default(), 2, cursor).await.expect("a page")
+    };
+    let first = oldest(None).await;
+    let second = oldest(first.next.as_deref()).await;
+    let again = oldest(second.prev.as_deref()).await;
+    assert_eq!((&again.entries, &again.prev), (&first.entries, &None));
+    assert_eq!((again.opening, again.closing), (first.opening, first.closing));
+    assert_eq!(oldest(again.next.as_deref()).await.entries, second.entries);
+    let refused = client.statement_ordered("a", &Period::default(), newest, 2, first.next.as_deref());
+    assert!(refused.await.is_err(), "a cursor is of one order");
+    world.finish().await;
 }
