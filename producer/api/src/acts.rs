@@ -22,6 +22,10 @@ pub struct Acts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     next: Option<String>,
+    /// The cursor of the page before, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    prev: Option<String>,
 }
 
 /// What somebody has done.
@@ -136,7 +140,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
     let page = call.api.client.acts(&filter, call.limit()?, call.text("cursor")).await;
     let page = page.map_err(|error| Problem::from(error).of_parameters())?;
     let items = page.items.into_iter().map(Act::from).collect();
-    Ok(Answer::json(StatusCode::OK, &Acts { items, next: page.next }))
+    Ok(Answer::json(StatusCode::OK, &Acts { items, next: page.next, prev: page.prev }))
 }
 
 /// Which acts a list is about.

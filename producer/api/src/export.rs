@@ -163,7 +163,7 @@ impl Reading {
             let (cursor, tell) = (cursor.as_deref(), form.tell());
             api.client.transactions_told(filter, PAGE, cursor, LOOK_FOR, tell).await?
         };
-        let Page { items, next, looked_until: _ } = page;
+        let Page { items, next, .. } = page;
         self.is_over = next.is_none();
         self.cursor = next;
         Ok(items.concat())

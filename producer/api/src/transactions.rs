@@ -33,8 +33,12 @@ pub struct Transactions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     next: Option<String>,
-    /// If the page ends because it has looked long enough: the moment back to which it has. What is
-    /// older comes with the next page. It is the moment of creation, and in a list by ends that of
+    /// The cursor of the page before, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    prev: Option<String>,
+    /// If the page ends because it has looked long enough: the moment back to which it has, or up to
+    /// which on the way back. What lies behind that comes with the next page on that way. It is the moment of creation, and in a list by ends that of
     /// the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
@@ -75,9 +79,9 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
     let tell = |document: Document| as_text(&Transaction::of(&document));
     let page = call.api.client.transactions_told(&filter, limit, cursor, LOOK_FOR, tell).await;
     let page = page.map_err(|error| Problem::from(error).of_parameters())?;
-    let Page { items, next, looked_until } = page;
+    let Page { items, next, prev, looked_until } = page;
     let looked_until = looked_until.map(timestamp);
-    Ok(Answer::json(StatusCode::OK, &Transactions { items, next, looked_until }))
+    Ok(Answer::json(StatusCode::OK, &Transactions { items, next, prev, looked_until }))
 }
 
 /// Which transactions a caller asks for; none if it asks for those of an account that is not there

@@ -1,8 +1,7 @@
 //! The list of transactions: its filter, its pages, and the same as a file.
 //!
-//! The filter stands in the address, so a link shows the same list again. Of the pages before this
-//! one, the address has the cursors (`trail`), so that there is a way back without a second order of
-//! reading. Promises that the links to files carry the filter of the list that they stand at.
+//! The filter stands in the address, so a link shows the same list again. Promises that the links to
+//! files carry the filter of the list that they stand at.
 
 use api::{Answer, Problem};
 use ledger::transaction::{ReasonCode, State};
@@ -10,7 +9,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::guarded;
-use super::html::{account, items, link, moment, page, state, table, text, transaction};
+use super::html::{account, items, link, moment, page, pages, state, table, text, transaction};
 use super::visit::Visit;
 
 const ADDRESS: &str = "/console/transactions";
@@ -27,25 +26,18 @@ const MOMENTS: [(&str, &str); 4] = [
     ("endedUntil", "Ended before"),
 ];
 
-/// What stands between the cursors of a trail. No cursor has it.
-const BETWEEN: char = '.';
-
-/// Of so many pages before, the address has the cursors: it must not become too long.
-const TRAIL_MAX: usize = 20;
-
 /// `GET /console/transactions`
 pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
     let filter = visit.params(&FILTER);
-    let (cursor, trail) = (visit.param("cursor"), visit.param("trail").unwrap_or_default());
+    let cursor = visit.param("cursor");
     let mut asked = filter.clone();
     asked.push(("limit", "100"));
     asked.extend(cursor.map(|cursor| ("cursor", cursor)));
     let answer = visit.ask("listTransactions", "", &asked).await?;
-    let pages = Pages::new(cursor, trail, answer["next"].as_str());
     let content = html! {
         (form(visit))
         (rows(visit, &answer))
-        (pager(&filter, &pages, answer["lookedUntil"].as_str()))
+        (pager(&filter, cursor.is_some(), &answer))
         p {
             "All of these as a file: "
             a href=(link("/console/export.csv", &filter)) { "CSV" } " "
@@ -117,78 +109,11 @@ fn rows(visit: &Visit, answer: &Value) -> Markup {
     }
 }
 
-/// The pages around this one.
-#[derive(Debug, PartialEq)]
-struct Pages<'a> {
-    /// Whether this is not the first one.
-    is_later: bool,
-    /// The cursor of the page before and the trail to that, where the trail has it.
-    previous: Option<(&'a str, String)>,
-    /// The cursor of the page that follows and the trail to that, if there is one.
-    next: Option<(&'a str, String)>,
-}
-
-impl<'a> Pages<'a> {
-    /// `trail` has the cursors of the pages between the first one and the one at `cursor`; of more
-    /// than [`TRAIL_MAX`], the last ones.
-    fn new(cursor: Option<&'a str>, trail: &'a str, next: Option<&'a str>) -> Pages<'a> {
-        let behind: Vec<&str> = trail.split(BETWEEN).filter(|one| !one.is_empty()).collect();
-        let joined = |cursors: &[&str]| cursors.join(&BETWEEN.to_string());
-        let previous = behind.split_last().map(|(last, earlier)| (*last, joined(earlier)));
-        let so_far: Vec<&str> = behind.iter().copied().chain(cursor).collect();
-        let kept = &so_far[so_far.len().saturating_sub(TRAIL_MAX)..];
-        Pages {
-            is_later: cursor.is_some(),
-            previous: previous.filter(|_| cursor.is_some()),
-            next: next.map(|next| (next, joined(kept))),
-        }
-    }
-}
-
-fn pager(filter: &[(&str, &str)], pages: &Pages<'_>, looked_until: Option<&str>) -> Markup {
-    let at = |(cursor, trail): &(&str, String)| {
-        let place = [("cursor", *cursor), ("trail", trail.as_str())];
-        link(ADDRESS, &[filter, &place[..]].concat())
-    };
-    let go_on = if looked_until.is_some() { "Go on" } else { "Next page" };
+/// The ways to the pages around this one.
+fn pager(filter: &[(&str, &str)], is_later: bool, answer: &Value) -> Markup {
     html! {
-        @if let Some(until) = looked_until { p { "Looked back to " (moment(until)) "." } }
-        p {
-            @if pages.is_later { a.button href=(link(ADDRESS, filter)) rel="first" { "First page" } " " }
-            @if let Some(previous) = &pages.previous { a.button href=(at(previous)) rel="prev" { "Previous page" } " " }
-            @if let Some(next) = &pages.next { a.button href=(at(next)) rel="next" { (go_on) } }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_way_back_has_the_pages_that_were_gone_through_and_ends_at_the_first() {
-        let goes = |to: &'static str, trail: &str| Some((to, trail.to_owned()));
-        let first = Pages::new(None, "", Some("b"));
-        assert_eq!(first, Pages { is_later: false, previous: None, next: goes("b", "") });
-        let second = Pages::new(Some("b"), "", Some("c"));
-        assert_eq!(second, Pages { is_later: true, previous: None, next: goes("c", "b") });
-        let third = Pages::new(Some("c"), "b", Some("d"));
-        assert_eq!(
-            third,
-            Pages { is_later: true, previous: goes("b", ""), next: goes("d", "b.c") }
-        );
-        let last = Pages::new(Some("d"), "b.c", None);
-        assert_eq!(last, Pages { is_later: true, previous: goes("c", "b"), next: None });
-        assert_eq!(Pages::new(None, "b", None).previous, None, "somebody has cut the address");
-    }
-
-    #[test]
-    fn a_trail_does_not_grow_without_an_end() {
-        let cursors: Vec<String> = (0..TRAIL_MAX).map(|n| format!("c{n}")).collect();
-        let trail = cursors.join(".");
-        let page = Pages::new(Some("here"), &trail, Some("next"));
-        let (_, trail) = page.next.expect("it goes on");
-        assert_eq!(trail.split(BETWEEN).count(), TRAIL_MAX);
-        assert!(trail.starts_with("c1.") && trail.ends_with(".here"), "{trail}");
+        @if let Some(until) = answer["lookedUntil"].as_str() { p { "Looked as far as " (moment(until)) "." } }
+        @if is_later { p { a.button href=(link(ADDRESS, filter)) rel="first" { "First page" } } }
+        (pages(ADDRESS, filter, answer))
     }
 }

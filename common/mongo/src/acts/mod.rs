@@ -37,7 +37,7 @@ pub use self::documents::{
 
 const OPERATION: &str = "acts";
 
-/// Which acts are asked for; the newest come first.
+/// Which acts are asked for; the newest come first, unless they are `above` a gap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActsAsked {
     /// Only those that name this id.
@@ -46,8 +46,11 @@ pub struct ActsAsked {
     pub since: Option<ServerMs>,
     /// Only those that were begun before.
     pub until: Option<ServerMs>,
-    /// Only those that come after the one of this moment and this id.
-    pub after: Option<(ServerMs, String)>,
+    /// Only those on one side of this moment and this id: those that are less, or, if they are asked
+    /// for `above`, the others.
+    pub gap: Option<(ServerMs, String)>,
+    /// Whether those above the gap are asked for, the oldest of them first.
+    pub above: bool,
     /// So many at most.
     pub limit: usize,
 }
@@ -59,19 +62,24 @@ impl ActsAsked {
         let date = DateTime::from_millis;
         at.extend(self.since.map(|since| ("$gte".to_owned(), date(since).into())));
         at.extend(self.until.map(|until| ("$lt".to_owned(), date(until).into())));
-        at.extend(self.after.as_ref().map(|(at, _)| ("$lte".to_owned(), date(*at).into())));
+        let (side, sort) = if self.above { ("$gte", 1) } else { ("$lte", -1) };
+        if let Some((moment, _)) = &self.gap {
+            let since = self.since.filter(|_| self.above);
+            at.insert(side, date(since.map_or(*moment, |since| since.max(*moment))));
+        }
         let mut filter = doc! { "kind": ACT.condition(), "at": at };
         if let Some((kind, id)) = &self.subject {
             filter.extend(doc! { "on.kind": kind.as_str(), "on.ids": id });
         }
-        if let Some((at, id)) = &self.after {
-            let later = [doc! { "at": { "$lt": date(*at) } }, doc! { "_id": { "$lt": id } }];
-            filter.insert("$or", later.to_vec());
+        if let Some((at, id)) = &self.gap {
+            let (moment, name) = if self.above { ("$gt", "$gte") } else { ("$lt", "$lt") };
+            let side = [doc! { "at": { moment: date(*at) } }, doc! { "_id": { name: id } }];
+            filter.insert("$or", side.to_vec());
         }
         rawdoc! {
             "find": ACTS,
             "filter": raw(&filter),
-            "sort": { "at": -1, "_id": -1 },
+            "sort": { "at": sort, "_id": sort },
             "hint": if self.subject.is_some() { BY_SUBJECT } else { BY_TIME },
             "limit": i64::try_from(self.limit).unwrap_or(i64::MAX),
         }
@@ -162,7 +170,7 @@ mod tests {
         let all = ActsAsked { since: Some(5), limit: 3, ..ActsAsked::default() };
         assert_eq!(field(&all, "hint"), BY_TIME.into());
         let subject = Some((SubjectKind::Account, "a".to_owned()));
-        let one = ActsAsked { subject, after: Some((7, "x".to_owned())), ..all };
+        let one = ActsAsked { subject, gap: Some((7, "x".to_owned())), ..all };
         assert_eq!(field(&one, "hint"), BY_SUBJECT.into());
         let filter = field(&one, "filter");
         let filter = filter.as_document().expect("a filter");
@@ -173,5 +181,13 @@ mod tests {
         assert_eq!(filter.get("$or"), later.get("_"));
         let text = |name| filter.get_str(name).ok();
         assert_eq!((text("on.kind"), text("on.ids")), (Some("account"), Some("a")));
+        let above = ActsAsked { above: true, ..one };
+        let filter = field(&above, "filter");
+        let filter = filter.as_document().expect("a filter");
+        let at = doc! { "$type": "date", "$gte": date(7) };
+        assert_eq!(filter.get_document("at").ok(), Some(&at), "the later of both moments");
+        let side = doc! { "_": [{ "at": { "$gt": date(7) } }, { "_id": { "$gte": "x" } }] };
+        assert_eq!(filter.get("$or"), side.get("_"));
+        assert_eq!(field(&above, "sort"), doc! { "at": 1, "_id": 1 }.into());
     }
 }

@@ -130,7 +130,7 @@ fn list_acts() -> Operation {
             Param::moment("since", "Only what was begun then or later"),
             Param::moment("until", "Only what was begun before"),
         ])
-        .params(Param::paged())
+        .params(Param::paged_both_ways())
         .gives::<acts::Acts>(StatusCode::OK, "A page")
 }
 

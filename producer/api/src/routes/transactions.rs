@@ -122,13 +122,13 @@ fn list() -> Operation {
                  their ends; of those that have ended together, the canceled ones come before those \
                  that are done. What no index knows is looked for, for a fifth of a second: a page \
                  may have fewer items than `limit`, or none, and still a `next`; then \
-                 `lookedUntil` says how far back it has looked. A cursor is good for the same \
-                 filters only. A token that is bound to accounts has to name one of them.",
+                 `lookedUntil` says how far it has looked. `prev` leads to the page before. A cursor is \
+                 good for the same filters only. A token that is bound to accounts has to name one of them.",
         )
         .needs(Scope::Read)
         .of_accounts()
         .params(filter())
-        .params(Param::paged())
+        .params(Param::paged_both_ways())
         .gives::<transactions::Transactions>(StatusCode::OK, "A page")
         .may(&[Code::Refused, Code::Lacking])
 }

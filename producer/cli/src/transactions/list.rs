@@ -206,7 +206,7 @@ async fn list_newest(
             LOOK_FOR,
             Told::whole,
         );
-        let Page { items, next, looked_until } = page.await?;
+        let Page { items, next, looked_until, .. } = page.await?;
         if !items.is_empty() {
             looking = None;
         }

@@ -71,13 +71,13 @@ impl Client {
             let room = self.insist(read).await?;
             so_far = room.rest();
             let is_over = room.is_over();
-            let page = room.page(None, |place| cursor::write(&of, place));
+            let page = room.page(|place| cursor::write(&of, place));
             items.extend(page.items);
             if is_over {
-                return Ok(Page { items, next: page.next, looked_until: None });
+                return Ok(Page { items, ..page });
             }
         }
-        Ok(Page { items, next: None, looked_until: None })
+        Ok(Page { items, next: None, prev: None, looked_until: None })
     }
 }
 

@@ -11,7 +11,7 @@ use mongo::{ActsAsked, SeenAct, SubjectKind};
 use mongodb::bson::DateTime;
 use serde_json::{Value, json};
 
-use super::cursor::{self, Place};
+use super::cursor::{Begin, Place, Way};
 use super::{Page, check_limit};
 use crate::client::Client;
 use crate::error::Error;
@@ -43,20 +43,22 @@ impl ActFilter {
             && self.what.as_ref().is_none_or(|what| *what == act.what)
     }
 
-    fn asked(&self, after: Option<&Place>, limit: usize) -> ActsAsked {
+    fn asked(&self, begin: &Begin<Place>, limit: usize) -> ActsAsked {
         let ms = |moment| DateTime::from_system_time(moment).timestamp_millis();
         ActsAsked {
             subject: self.subject.clone(),
             since: self.since.map(ms),
             until: self.until.map(ms),
-            after: after.map(|place| (place.at, place.id.clone())),
+            gap: begin.gap.as_ref().map(|gap| (gap.at, gap.id.clone())),
+            above: begin.way == Way::Up,
             limit,
         }
     }
 
     /// What a cursor is bound to.
     fn named(&self) -> Value {
-        let ActsAsked { subject, since, until, .. } = self.asked(None, 0);
+        let anywhere = Begin { gap: None, way: Way::Down };
+        let ActsAsked { subject, since, until, .. } = self.asked(&anywhere, 0);
         let subject = subject.map(|(kind, id)| json!([kind.as_str(), id]));
         json!(["acts", subject, self.who, self.what, since, until])
     }
@@ -93,7 +95,7 @@ impl Filling {
 
 impl Client {
     /// What people have done, newest first, with what became of it. A page has 1 to 1,000 acts;
-    /// `cursor` is the `next` of the page before.
+    /// `cursor` is the `next` of the page before, or the `prev` of the one behind.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and when the server stays away.
@@ -105,12 +107,13 @@ impl Client {
     ) -> Result<Page<SeenAct>, Error> {
         let limit = check_limit(limit)?;
         let of = filter.named();
-        let last = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
-        let mut page = Filling { limit, items: Vec::new(), last };
+        let begin = Begin::of(&of, cursor)?;
+        let (way, mut from) = (begin.way, begin.clone());
+        let mut page = Filling { limit, items: Vec::new(), last: None };
         let mut looked_at = 0;
         let goes_on = loop {
             let before = page.last.clone();
-            let asked = filter.asked(before.as_ref(), filter.piece(limit));
+            let asked = filter.asked(&from, filter.piece(limit));
             let piece = self.insist(|| self.store().acts(&asked)).await?;
             let was_last = piece.len() < asked.limit;
             looked_at += piece.len();
@@ -124,9 +127,11 @@ impl Client {
             if looked_at >= LOOKED_AT_MAX {
                 break true;
             }
+            from.gap = page.last.clone().map(|last| way.past(last));
         };
-        let next = page.last.filter(|_| goes_on).map(|last| cursor::write(&of, &last));
-        Ok(Page { items: self.with_ends(page.items).await?, next, looked_until: None })
+        let on = page.last.filter(|_| goes_on).map(|last| way.past(last));
+        let items = self.with_ends(page.items).await?;
+        Ok(begin.page(&of, (items, on)))
     }
 
     async fn with_ends(&self, mut acts: Vec<SeenAct>) -> Result<Vec<SeenAct>, Error> {

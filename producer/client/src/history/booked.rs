@@ -20,10 +20,9 @@ use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, Timestamp, 
 use mongodb::error::Error as DriverError;
 use mongodb::options::{Hint, ReadConcern};
 use mongodb::{ClientSession, Collection};
-use serde::{Deserialize, Serialize};
 
 use super::adjustment::{Adjusted, adjusted};
-use super::cursor::LinePlace;
+use super::cursor::{LinePlace, Way};
 use super::journal::{self, BYTES_MAX};
 use super::sum::Summing;
 use crate::error::{Error, Kind, Server};
@@ -33,20 +32,11 @@ const HORIZON_MS: i64 = 10_000;
 /// The most other accounts that an entry names.
 const COUNTERPARTIES_MAX: usize = 10;
 
-/// Which way entries are read from a gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Way {
-    /// Those above it, the oldest of them first.
-    Up,
-    /// Those below it, the newest of them first.
-    Down,
-}
-
 /// What is to be read.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub account: AccountId,
-    /// Where it begins: below this gap are the entries before the place, above it the others.
+    /// Where it begins, and which way it goes.
     pub gap: LinePlace,
     pub way: Way,
     /// Whether the balance at the gap is to be summed.
@@ -169,14 +159,6 @@ impl Question {
         match self.way {
             Way::Up => doc! { "at": 1, "_id": 1 },
             Way::Down => doc! { "at": -1, "_id": -1 },
-        }
-    }
-
-    /// Whether an entry at this place is asked for.
-    fn takes(&self, place: &LinePlace) -> bool {
-        match self.way {
-            Way::Up => *place >= self.gap,
-            Way::Down => *place < self.gap,
         }
     }
 }
@@ -340,7 +322,7 @@ fn read_rows(
             let problem = format!("its entry of {} is not of the account's kind", echo(booking.id));
             return Err(line.bad(problem).into());
         }
-        if question.takes(&place(booking.entry)) && rows.len() <= *limit {
+        if question.way.takes(&question.gap, &place(booking.entry)) && rows.len() <= *limit {
             let others = line.others(&booking, account, COUNTERPARTIES_MAX)?;
             let counterparties = others.into_iter().map(Into::into).collect();
             let (id, amount) = (booking.id.to_owned(), booking.amount);

@@ -4,7 +4,8 @@
 //! created first. Then, and in the list of a time alone, come those that have ended, by the lines of
 //! the journal ([`super::ended`]): newest line first, and within a line from its last entry to its
 //! first, which has those that were canceled before those that are done. A line never changes, so a
-//! page after a cursor has only what ended earlier. One that ends while somebody goes from page to
+//! page after a cursor has only what ended earlier, and the way back has the same again, with what was
+//! added on top. One that ends while somebody goes from page to
 //! page may be met twice. Of a line only the ids are told: the transactions are read by these, and
 //! one whose document is gone, or is no longer what has ended there, is left out. So is one in
 //! flight whose `_id` is no text, or that lacks `createdAt`. A line that makes no sense ends the
@@ -22,7 +23,7 @@ use mongodb::bson::{DateTime, Document, RawDocumentBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Page;
-use super::cursor::{self, LinePlace, Place};
+use super::cursor::{Begin, InOrder, LinePlace, Place, Way};
 use super::ended::{Ended, Lines, Piece, check_dated};
 use super::filter::{CREATED, TransactionFilter};
 use super::journal::{self, BYTES_MAX};
@@ -41,11 +42,20 @@ const ENTRIES_AT_ONCE: usize = 100;
 /// How many entries of lines a page looks up before it ends.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Where a page ends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A place in such a list. What is in flight is above what has ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Spot {
-    InFlight(Place),
     Ended(LinePlace),
+    InFlight(Place),
+}
+
+impl InOrder for Spot {
+    fn above(&self) -> Spot {
+        match self {
+            Spot::Ended(place) => Spot::Ended(place.above()),
+            Spot::InFlight(place) => Spot::InFlight(place.above()),
+        }
+    }
 }
 
 impl Client {
@@ -59,42 +69,80 @@ impl Client {
         tell: Tell<T>,
     ) -> Result<Page<T>, Error> {
         let of = filter.list();
-        let after: Option<Spot> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
+        let begin = Begin::<Spot>::of(&of, cursor)?;
         self.needs_history().await?;
         let mut room = Room::new(limit);
-        if let Some(account) = filter.account.as_deref().filter(|_| !filter.is_of_ends()) {
-            let in_flight = self.in_flight_on(account, filter, after.as_ref()).await?;
-            let is_it = |document: &Document, _: &Spot| filter.wants(document);
-            self.take_documents(&mut room, in_flight, is_it, tell).await?;
-        }
-        let behind = match after {
-            Some(Spot::Ended(place)) => Some(place),
-            Some(Spot::InFlight(_)) | None => None,
+        let stopped = match begin.way {
+            Way::Down => {
+                self.take_in_flight(&mut room, filter, &begin, tell).await?;
+                self.take_lines(&mut room, filter, &begin, looking, tell).await?
+            }
+            Way::Up => {
+                let stopped = self.take_lines(&mut room, filter, &begin, looking, tell).await?;
+                if stopped.is_none() {
+                    self.take_in_flight(&mut room, filter, &begin, tell).await?;
+                }
+                stopped
+            }
         };
-        let mut stopped = None;
-        if !room.is_over() {
-            stopped = self.ended(filter, behind, looking, &mut room, tell).await?;
-        }
         let is_full = room.is_over() || room.left() == 0;
         let looked_until = stopped.as_ref().filter(|_| !is_full);
         let looked_until = looked_until.map(|place| DateTime::from_millis(place.at));
-        let page = room.page(stopped.map(Spot::Ended), |spot| cursor::write(&of, spot));
-        Ok(Page { looked_until, ..page })
+        let parted = room.parted(begin.way, stopped.map(Spot::Ended));
+        Ok(Page { looked_until, ..begin.page(&of, parted) })
     }
 
-    /// The transactions in flight that have posted on an account, after the cursor: where they stand,
-    /// newest created first.
+    /// Takes those in flight that are on the way, if the list has such.
+    async fn take_in_flight<T: Send + 'static>(
+        &self,
+        room: &mut Room<Spot, T>,
+        filter: &TransactionFilter,
+        begin: &Begin<Spot>,
+        tell: Tell<T>,
+    ) -> Result<(), Error> {
+        let Some(account) = filter.account.as_deref().filter(|_| !filter.is_of_ends()) else {
+            return Ok(());
+        };
+        // All of them are above what has ended.
+        let is_behind = begin.way == Way::Down && matches!(begin.gap, Some(Spot::Ended(_)));
+        if room.is_over() || is_behind {
+            return Ok(());
+        }
+        let in_flight = self.in_flight_on(account, filter, begin).await?;
+        let is_it = |document: &Document, _: &Spot| filter.wants(document);
+        self.take_documents(room, in_flight, is_it, tell).await
+    }
+
+    /// Takes those that have ended and are on the way. Returns where the reading was stopped, if it
+    /// was before the page is over.
+    async fn take_lines<T: Send + 'static>(
+        &self,
+        room: &mut Room<Spot, T>,
+        filter: &TransactionFilter,
+        begin: &Begin<Spot>,
+        looking: &Looking,
+        tell: Tell<T>,
+    ) -> Result<Option<LinePlace>, Error> {
+        let gap = match (&begin.gap, begin.way) {
+            (Some(Spot::Ended(place)), _) => Some(place.clone()),
+            (Some(Spot::InFlight(_)) | None, Way::Down) => None,
+            // All that has ended is below what is in flight.
+            (Some(Spot::InFlight(_)) | None, Way::Up) => return Ok(None),
+        };
+        match room.is_over() {
+            true => Ok(None),
+            false => self.ended(filter, Begin { gap, way: begin.way }, looking, room, tell).await,
+        }
+    }
+
+    /// The transactions in flight that have posted on an account and are on the way: where they stand,
+    /// in the order of their creation, or from the newest back.
     async fn in_flight_on(
         &self,
         account: &str,
         filter: &TransactionFilter,
-        after: Option<&Spot>,
+        begin: &Begin<Spot>,
     ) -> Result<Vec<(Spot, String)>, Error> {
-        let after = match after {
-            Some(Spot::Ended(_)) => return Ok(Vec::new()),
-            Some(Spot::InFlight(place)) => Some(place),
-            None => None,
-        };
         let ids = [account];
         let fields = Fields::Only(&["pendingTransactions"]);
         let read = || self.store().documents("account", ACCOUNTS, &ids, fields);
@@ -109,20 +157,22 @@ impl Client {
             let documents = documents.iter().map(|document| readable(document));
             let places = documents.filter(|document| filter.wants(document));
             let places = places.filter_map(|document| place(&document));
-            found.extend(places.filter(|place| after.is_none_or(|after| place < after)));
+            let spots = places.map(|place| (Spot::InFlight(place.clone()), place.id));
+            found.extend(spots.filter(|(spot, _)| begin.takes(spot)));
         }
         found.sort();
-        found.reverse();
-        let spot = |place: Place| (Spot::InFlight(place.clone()), place.id);
-        Ok(found.into_iter().map(spot).collect())
+        if begin.way == Way::Down {
+            found.reverse();
+        }
+        Ok(found)
     }
 
-    /// Takes those that have ended, after a place. Returns where the reading was stopped, if it was
-    /// before the page is over.
+    /// Takes those that have ended, from a gap. Returns where the reading was stopped, if it was before
+    /// the page is over.
     async fn ended<T: Send + 'static>(
         &self,
         filter: &TransactionFilter,
-        mut after: Option<LinePlace>,
+        mut begin: Begin<LinePlace>,
         looking: &Looking,
         room: &mut Room<Spot, T>,
         tell: Tell<T>,
@@ -136,20 +186,23 @@ impl Client {
         // One more than there is room for tells that the list goes on.
         let mut wanted = room.left() + 1;
         loop {
-            let piece = || Piece::read(self.store(), lines, filter, after.as_ref(), wanted);
+            let piece = || Piece::read(self.store(), lines, filter, &begin, wanted);
             let piece = self.insist(piece).await?;
             if let Some(line) = &piece.bad {
                 return Err(journal::unreadable(line));
             }
             bytes += piece.bytes;
             count += piece.entries.len();
-            after = piece.read_to;
+            let read_to = piece.read_to;
             self.take_ended(room, filter, piece.entries, tell).await?;
             let is_enough = bytes > BYTES_MAX || count > ENTRIES_MAX;
-            match looking.step(room.left(), after.is_none() || room.is_over() || is_enough) {
-                Step::Ends | Step::Stops => return Ok(after),
-                Step::GoesOn => wanted = (room.left() + 1).max(ENTRIES_AT_ONCE),
+            let is_last = read_to.is_none() || room.is_over() || is_enough;
+            match (looking.step(room.left(), is_last), read_to) {
+                (Step::Ends | Step::Stops, read_to) => return Ok(read_to),
+                (Step::GoesOn, Some(gap)) => begin.gap = Some(gap),
+                (Step::GoesOn, None) => return Ok(None),
             }
+            wanted = (room.left() + 1).max(ENTRIES_AT_ONCE);
         }
     }
 

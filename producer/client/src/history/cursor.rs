@@ -1,4 +1,9 @@
-//! Cursors: where a page ends, as text that a caller hands back for the next page.
+//! Cursors: where a page begins and which way it goes from there, as text that a caller hands back
+//! for the next page, or for the one before.
+//!
+//! A page begins at a gap between two items of its list: the items whose places are less than the gap
+//! are below it, the others above. So the page that follows, and the one that comes before, begin at
+//! the two gaps around a page, and nothing is told twice or left out, whatever is added to the list.
 //!
 //! A cursor is bound to its list: it carries a digest of the list's name and filter and of its own
 //! content. So one that is used for another list, or that was changed on its way, is refused with
@@ -11,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::Page;
 use crate::error::Error;
 
 /// How many bytes of the digest a cursor carries.
@@ -34,6 +40,102 @@ pub(super) struct LinePlace {
     pub line: String,
     /// Its place in the line.
     pub entry: u32,
+}
+
+/// Which way a list is read from a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Way {
+    /// What is above it, the least of that first.
+    Up,
+    /// What is below it, the greatest of that first.
+    Down,
+}
+
+/// The place of an item, in the order of its list.
+pub(super) trait InOrder: Clone + PartialOrd {
+    /// The least place that is greater.
+    fn above(&self) -> Self;
+}
+
+impl InOrder for Place {
+    fn above(&self) -> Place {
+        Place { at: self.at, id: format!("{}\0", self.id) }
+    }
+}
+
+impl InOrder for LinePlace {
+    fn above(&self) -> LinePlace {
+        LinePlace { entry: self.entry.saturating_add(1), ..self.clone() }
+    }
+}
+
+impl Way {
+    /// The opposite one.
+    pub(super) fn other(self) -> Way {
+        match self {
+            Way::Up => Way::Down,
+            Way::Down => Way::Up,
+        }
+    }
+
+    /// The gap behind an item, on this way.
+    pub(super) fn past<P: InOrder>(self, item: P) -> P {
+        match self {
+            Way::Up => item.above(),
+            Way::Down => item,
+        }
+    }
+
+    /// Whether an item at this place is on the way from a gap.
+    pub(super) fn takes<P: InOrder>(self, gap: &P, place: &P) -> bool {
+        match self {
+            Way::Up => place >= gap,
+            Way::Down => place < gap,
+        }
+    }
+}
+
+/// Where a page begins, and which way it goes from there, in a list whose greatest items come first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Begin<P> {
+    /// None above all items.
+    pub gap: Option<P>,
+    pub way: Way,
+}
+
+impl<P: InOrder + Serialize + for<'a> Deserialize<'a>> Begin<P> {
+    /// Where a page of the list begins: at a cursor, or above all.
+    pub(super) fn of(of: &Value, cursor: Option<&str>) -> Result<Begin<P>, Error> {
+        match cursor {
+            Some(cursor) => read(of, cursor),
+            None => Ok(Begin { gap: None, way: Way::Down }),
+        }
+    }
+
+    /// Whether an item at this place is on the way.
+    pub(super) fn takes(&self, place: &P) -> bool {
+        match &self.gap {
+            Some(gap) => self.way.takes(gap, place),
+            None => self.way == Way::Down,
+        }
+    }
+
+    /// The page of items that were read from here, with the gap at which the list goes on, if it
+    /// does.
+    pub(super) fn page<T>(self, of: &Value, (mut items, on): (Vec<T>, Option<P>)) -> Page<T> {
+        let way = self.way;
+        let cursor = |gap, way| write(of, &Begin { gap: Some(gap), way });
+        let on = on.map(|gap| cursor(gap, way));
+        let back = self.gap.map(|gap| cursor(gap, way.other()));
+        let (next, prev) = match way {
+            Way::Down => (on, back),
+            Way::Up => {
+                items.reverse();
+                (back, on)
+            }
+        };
+        Page { items, next, prev, looked_until: None }
+    }
 }
 
 /// The cursor that continues the list `of` after what `content` says.
@@ -86,6 +188,37 @@ mod tests {
         let cursor = write(&of, &place());
         assert!(cursor.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)), "{cursor}");
         assert_eq!(read(&of, &cursor), Ok(place()));
+    }
+
+    #[test]
+    fn a_page_lies_between_two_gaps_and_each_leads_to_the_page_on_its_other_side() {
+        let of = json!(["acts"]);
+        let places: Vec<Place> =
+            ["a", "b", "b\0", "c", "d"].map(|id| Place { at: 7, id: id.to_owned() }).into();
+        let page = |cursor: Option<&str>| {
+            let begin = Begin::of(&of, cursor).expect("ours");
+            let mut on_way: Vec<&Place> =
+                places.iter().filter(|place| begin.takes(place)).collect();
+            if begin.way == Way::Down {
+                on_way.reverse();
+            }
+            let read: Vec<Place> = on_way.iter().take(2).map(|place| (*place).clone()).collect();
+            let on = read.last().filter(|_| on_way.len() > 2).cloned();
+            let on = on.map(|last| begin.way.past(last));
+            let page = begin.page(&of, (read, on));
+            let ids: Vec<String> = page.items.iter().map(|place| place.id.clone()).collect();
+            (ids.join(","), page.next, page.prev)
+        };
+        let (first, next, none) = page(None);
+        assert_eq!((first.as_str(), none), ("d,c", None));
+        let (second, next, prev) = page(next.as_deref());
+        assert_eq!(second, "b\0,b");
+        let (again, forth, none) = page(prev.as_deref());
+        assert_eq!((again.as_str(), none), ("d,c", None));
+        assert_eq!(page(forth.as_deref()).0, second);
+        let (last, none, prev) = page(next.as_deref());
+        assert_eq!((last.as_str(), none), ("a", None));
+        assert_eq!(page(prev.as_deref()).0, second);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What has ended, read from lines of the journal in pieces, newest first.
+//! What has ended, read from lines of the journal in pieces, newest first, or from a place back to what
+//! is newer.
 //!
 //! Lines of one moment have an order, by their ids, that the index by moments does not know. So a
 //! piece ends between two moments, has all lines of each, and is put in order when it is read. A
@@ -10,7 +11,7 @@ use ledger::{LedgerError, ServerMs};
 use mongo::{BY_ACCOUNT, BY_TIME, BadLine, JOURNAL, Line, Mention, Store, all_lines, lines_of};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
-use super::cursor::LinePlace;
+use super::cursor::{Begin, LinePlace, Way};
 use super::filter::TransactionFilter;
 use super::journal::{self, BYTES_MAX};
 use crate::error::Error;
@@ -37,7 +38,7 @@ pub(super) struct Ended {
 /// What was read of the lines at once.
 #[derive(Default)]
 pub(super) struct Piece {
-    /// Newest first.
+    /// In the order in which the list is read.
     pub entries: Vec<Ended>,
     /// So many bytes of lines were read.
     pub bytes: usize,
@@ -91,35 +92,40 @@ impl<'a> Lines<'a> {
 }
 
 impl Piece {
-    /// Reads lines after a place until there are so many entries, or enough lines.
+    /// Reads lines from a gap until there are so many entries, or enough lines.
     pub(super) async fn read(
         store: &Store,
         lines: Lines<'_>,
         filter: &TransactionFilter,
-        after: Option<&LinePlace>,
+        begin: &Begin<LinePlace>,
         wanted: usize,
     ) -> Result<Piece, LedgerError> {
         let ends = filter.ends();
         let mut found = lines.filter();
-        let to = after.map_or(DateTime::MAX, |place| DateTime::from_millis(place.at));
-        found.insert("at", filter.ended(to));
+        let way = begin.way;
+        let moment = begin.gap.as_ref().map_or(DateTime::MAX, |gap| DateTime::from_millis(gap.at));
+        found.insert("at", filter.ended(moment, way));
+        let sort = match way {
+            Way::Up => 1,
+            Way::Down => -1,
+        };
         let command = rawdoc! {
             "find": JOURNAL,
             "filter": raw(&found)?,
-            "sort": { "at": -1 },
+            "sort": { "at": sort },
             "hint": lines.index(),
             "projection": raw(&lines.fields(&ends))?,
         };
-        let (account, after) = (filter.account.clone(), after.cloned());
+        let (account, begin) = (filter.account.clone(), begin.clone());
         let more = move |piece: &mut Piece, line: &RawDocument| {
             let lines = account.as_deref().map_or(Lines::All, Lines::Of);
-            piece.add(line, lines, &ends, after.as_ref(), wanted).unwrap_or_else(|line| {
+            piece.add(line, lines, &ends, &begin, wanted).unwrap_or_else(|line| {
                 piece.bad = Some(line);
                 false
             })
         };
         let piece = store.read_while("transactions", command, Piece::default(), more).await?;
-        Ok(piece.in_order(wanted))
+        Ok(piece.in_order(way, wanted))
     }
 
     /// Adds the entries of a line. Returns whether there is room for more.
@@ -128,7 +134,7 @@ impl Piece {
         line: &RawDocument,
         lines: Lines<'_>,
         ends: &[End],
-        after: Option<&LinePlace>,
+        begin: &Begin<LinePlace>,
         wanted: usize,
     ) -> Result<bool, BadLine> {
         let bytes = line.as_bytes().len();
@@ -137,6 +143,10 @@ impl Piece {
             self.entries.len() >= wanted || self.lines >= LINES_MAX || self.bytes > BYTES_MAX;
         if let Some(at) = self.at.filter(|at| is_enough && *at != line.at) {
             // Behind all places of that moment.
+            let at = match begin.way {
+                Way::Up => at.saturating_add(1),
+                Way::Down => at,
+            };
             self.read_to = Some(LinePlace { at, line: String::new(), entry: 0 });
             return Ok(false);
         }
@@ -145,7 +155,7 @@ impl Piece {
         self.lines += 1;
         for Mention { entry, id, end } in lines.mentions(&line, ends)? {
             let place = LinePlace { at: line.at, line: line.id.to_owned(), entry };
-            if after.is_none_or(|after| place < *after) {
+            if begin.takes(&place) {
                 self.entries.push(Ended { place, id: id.to_owned(), end });
             }
         }
@@ -153,11 +163,14 @@ impl Piece {
     }
 
     /// The same with its entries in their order, and no more of them than are wanted.
-    fn in_order(mut self, wanted: usize) -> Piece {
-        self.entries.sort_by(|one, other| other.place.cmp(&one.place));
+    fn in_order(mut self, way: Way, wanted: usize) -> Piece {
+        self.entries.sort_by(|one, other| match way {
+            Way::Up => one.place.cmp(&other.place),
+            Way::Down => other.place.cmp(&one.place),
+        });
         if self.entries.len() > wanted {
             self.entries.truncate(wanted);
-            self.read_to = self.entries.last().map(|last| last.place.clone());
+            self.read_to = self.entries.last().map(|last| way.past(last.place.clone()));
         }
         self
     }
@@ -203,24 +216,30 @@ mod tests {
         RawDocumentBuf::try_from(&line).expect("BSON")
     }
 
-    /// The ids of a piece, and where the next one begins.
+    fn top() -> Begin<LinePlace> {
+        Begin { gap: None, way: Way::Down }
+    }
+
+    /// The ids of a piece, and where the next one begins. `lines` are newest first.
     fn read(
         lines: &[RawDocumentBuf],
         ends: &[End],
-        after: Option<&LinePlace>,
+        begin: &Begin<LinePlace>,
         wanted: usize,
     ) -> (Vec<String>, Option<LinePlace>) {
         let mut piece = Piece::default();
-        let from = |line: &&RawDocumentBuf| {
-            let at = Line::from_raw(line).expect("a line").at;
-            after.is_none_or(|after| at <= after.at)
+        let moment = begin.gap.as_ref().map_or(i64::MAX, |gap| gap.at);
+        let at = |line: &RawDocumentBuf| Line::from_raw(line).expect("a line").at;
+        let lines: Vec<&RawDocumentBuf> = match begin.way {
+            Way::Down => lines.iter().filter(|line| at(line) <= moment).collect(),
+            Way::Up => lines.iter().rev().filter(|line| at(line) >= moment).collect(),
         };
-        for line in lines.iter().filter(from) {
-            if !piece.add(line, Lines::All, ends, after, wanted).expect("it makes sense") {
+        for line in lines {
+            if !piece.add(line, Lines::All, ends, begin, wanted).expect("it makes sense") {
                 break;
             }
         }
-        let piece = piece.in_order(wanted);
+        let piece = piece.in_order(begin.way, wanted);
         (piece.entries.into_iter().map(|one| one.id).collect(), piece.read_to)
     }
 
@@ -230,17 +249,23 @@ mod tests {
         let (a, b, c, d) = (line("a", 7, 2), line("b", 8, 1), line("c", 8, 2), line("d", 9, 1));
         for lines in [[&d, &c, &b, &a], [&d, &b, &c, &a]].map(|lines| lines.map(Clone::clone)) {
             for wanted in [1, 2, 3, 4, 7, 10, 100] {
-                let (mut all, mut after) = (Vec::new(), None::<LinePlace>);
-                loop {
-                    let (ids, read_to) = read(&lines, &End::ALL, after.as_ref(), wanted);
-                    assert!(ids.len() <= wanted);
-                    all.extend(ids);
-                    after = read_to;
-                    if after.is_none() {
-                        break;
+                let whole = |mut begin: Begin<LinePlace>| {
+                    let mut all = Vec::new();
+                    loop {
+                        let (ids, read_to) = read(&lines, &End::ALL, &begin, wanted);
+                        assert!(ids.len() <= wanted);
+                        all.extend(ids);
+                        match read_to {
+                            Some(gap) => begin.gap = Some(gap),
+                            None => return all,
+                        }
                     }
-                }
-                assert_eq!(all, expected, "by {wanted}");
+                };
+                assert_eq!(whole(top()), expected, "by {wanted}");
+                let bottom = LinePlace { at: 0, line: String::new(), entry: 0 };
+                let mut back = whole(Begin { gap: Some(bottom), way: Way::Up });
+                back.reverse();
+                assert_eq!(back, expected, "back by {wanted}");
             }
         }
     }
@@ -248,10 +273,11 @@ mod tests {
     #[test]
     fn a_piece_without_an_entry_that_is_meant_says_how_far_it_has_read() {
         let lines: Vec<_> = (0..300).map(|n| line(&format!("l{n}"), 1_000 - n, 0)).collect();
-        let (ids, read_to) = read(&lines, &[End::Done], None, 1);
+        let (ids, read_to) = read(&lines, &[End::Done], &top(), 1);
         let behind = LinePlace { at: 1_000 - 199, line: String::new(), entry: 0 };
         assert_eq!((ids, read_to.as_ref()), (vec![], Some(&behind)));
-        let (ids, read_to) = read(&lines, &[End::Done], Some(&behind), 1);
+        let begin = Begin { gap: Some(behind), way: Way::Down };
+        let (ids, read_to) = read(&lines, &[End::Done], &begin, 1);
         assert_eq!((ids, read_to), (vec![], None));
     }
 }

@@ -11,6 +11,7 @@ use ledger::transaction::{ReasonCode, State};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use serde_json::{Value, json};
 
+use super::cursor::Way;
 use crate::error::Error;
 
 /// The field of the order of all lists by creation.
@@ -107,14 +108,15 @@ impl TransactionFilter {
         json!(["transactions", states, self.account, times, reason, self.application])
     }
 
-    /// When they were created, as a condition, up to this moment.
-    pub(super) fn created(&self, to: DateTime) -> Document {
-        within(self.since, self.until, to)
+    /// When they were created, as a condition, on this way from a moment.
+    pub(super) fn created(&self, moment: DateTime, way: Way) -> Document {
+        within(self.since, self.until, (moment, way))
     }
 
-    /// When they have ended, as a condition, up to this moment. Nothing ends before it is created.
-    pub(super) fn ended(&self, to: DateTime) -> Document {
-        within(self.ended_since.max(self.since), self.ended_until, to)
+    /// When they have ended, as a condition, on this way from a moment. Nothing ends before it is
+    /// created.
+    pub(super) fn ended(&self, moment: DateTime, way: Way) -> Document {
+        within(self.ended_since.max(self.since), self.ended_until, (moment, way))
     }
 
     /// What else is asked of documents, as conditions that no index serves.
@@ -168,10 +170,17 @@ impl TransactionFilter {
     }
 }
 
-/// From one moment on and before another, and not later than a third.
-fn within(since: Option<SystemTime>, until: Option<SystemTime>, to: DateTime) -> Document {
+/// From one moment on and before another, and not on the other side of a third.
+fn within(
+    since: Option<SystemTime>,
+    until: Option<SystemTime>,
+    (moment, way): (DateTime, Way),
+) -> Document {
     let since = since.map_or(DateTime::MIN, DateTime::from_system_time);
-    let mut within = doc! { "$gte": since, "$lte": to };
+    let mut within = match way {
+        Way::Down => doc! { "$gte": since, "$lte": moment },
+        Way::Up => doc! { "$gte": since.max(moment) },
+    };
     if let Some(until) = until {
         within.insert("$lt", DateTime::from_system_time(until));
     }

@@ -1,6 +1,6 @@
 //! What the ledger holds and held, in pages: lists of transactions and accounts, and statements.
 //!
-//! - [`cursor`]: where a page ends, as text for the caller; [`room`]: when it ends.
+//! - [`cursor`]: where a page begins, as text for the caller; [`room`]: when it ends.
 //! - [`transactions`], [`by_end`], [`accounts`]: lists. [`filter`]: what of the transactions is asked
 //!   for, [`ended`]: how ends are read from the journal, and [`looking`]: for how long.
 //! - [`statement`]: what was booked on one account, [`booked`]: how that is read, and [`sum`]: what
@@ -51,9 +51,12 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// What the next call takes as its cursor; `None` when the list has ended.
     pub next: Option<String>,
+    /// What the next call takes as its cursor to go back; `None` at the beginning of the list. Where
+    /// the list has no way back, `None` on every page.
+    pub prev: Option<String>,
     /// If the page ends before it is full because it has looked long enough for what is asked for:
-    /// the moment back to which it has. In the order of the list, everything that is newer was looked
-    /// at.
+    /// the moment back to which it has, or up to which on the way back. Everything between that moment
+    /// and where the page began was looked at.
     pub looked_until: Option<DateTime>,
 }
 

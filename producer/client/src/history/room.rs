@@ -9,6 +9,7 @@
 use mongodb::bson::Document;
 
 use super::Page;
+use super::cursor::{InOrder, Way};
 
 /// A page ends after so many bytes of documents, or of what is told of them if that is more.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
@@ -85,11 +86,21 @@ impl<P, T> Room<P, T> {
         !self.is_over
     }
 
-    /// The page. If it is not over, but the reading was stopped before the end of the list, it goes
-    /// on from there.
-    pub(super) fn page(self, stopped: Option<P>, cursor: impl FnOnce(&P) -> String) -> Page<T> {
-        let next = if self.is_over { self.last } else { stopped };
-        Page { items: self.items, next: next.as_ref().map(cursor), looked_until: None }
+    /// The page of a list that goes one way only.
+    pub(super) fn page(self, cursor: impl FnOnce(&P) -> String) -> Page<T> {
+        let next = self.last.filter(|_| self.is_over);
+        let next = next.as_ref().map(cursor);
+        Page { items: self.items, next, prev: None, looked_until: None }
+    }
+
+    /// The items, and the gap at which the list goes on: behind the last one of them, if there was
+    /// no room for more, or else where the reading was stopped, if it was.
+    pub(super) fn parted(self, way: Way, stopped: Option<P>) -> (Vec<T>, Option<P>)
+    where
+        P: InOrder,
+    {
+        let on = if self.is_over { self.last.map(|last| way.past(last)) } else { stopped };
+        (self.items, on)
     }
 }
 
@@ -105,7 +116,7 @@ mod tests {
                 break;
             }
         }
-        let page = room.page(None, i32::to_string);
+        let page = room.page(i32::to_string);
         (page.items.len(), page.next)
     }
 

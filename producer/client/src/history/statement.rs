@@ -33,9 +33,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::adjustment::Adjusted;
-use super::booked::{self, Booked, Question, Row, Way};
+use super::booked::{self, Booked, Question, Row};
 use super::check_limit;
-use super::cursor::{self, LinePlace};
+use super::cursor::{self, LinePlace, Way};
 use crate::client::Client;
 use crate::error::Error;
 
@@ -270,8 +270,8 @@ impl Asked<'_> {
         let (gap, there) = match (stopped, booked.rows.last(), way) {
             (Some(gap), _, Way::Up) => (gap, closing),
             (Some(gap), _, Way::Down) => (gap, opening),
-            (None, Some(last), Way::Up) => (behind(&last.place), closing),
-            (None, Some(last), Way::Down) => (last.place.clone(), opening),
+            (None, Some(last), Way::Up) => (way.past(last.place.clone()), closing),
+            (None, Some(last), Way::Down) => (way.past(last.place.clone()), opening),
             (None, None, _) => (self.carried.gap.clone(), here),
         };
         // What was not told yet begins where this page has begun, with what that knew.
@@ -324,26 +324,12 @@ impl Asked<'_> {
     }
 }
 
-impl Way {
-    fn other(self) -> Way {
-        match self {
-            Way::Up => Way::Down,
-            Way::Down => Way::Up,
-        }
-    }
-}
-
 impl Booked {
     /// A cursor of this gap. The balance there is carried if it is certain.
     fn at(&self, gap: LinePlace, way: Way, balance: i128) -> Carried {
         let balance = self.is_certain(&gap).then(|| balance.to_string());
         Carried { gap, way, balance }
     }
-}
-
-/// The gap behind an entry.
-fn behind(place: &LinePlace) -> LinePlace {
-    LinePlace { entry: place.entry.saturating_add(1), ..place.clone() }
 }
 
 #[cfg(test)]
@@ -413,7 +399,7 @@ mod tests {
         assert_eq!(balances(&first), [Amount::Int(70), Amount::Int(75)]);
         assert_eq!((first.opening, first.closing), (Amount::Int(100), Amount::Int(75)));
         let next = next.expect("one is left");
-        assert_eq!(next.gap, behind(&place(2)));
+        assert_eq!(next.gap, Way::Up.past(place(2)));
         let (second, end) = told(booked(1_000, &rows[2..]), &next, 2);
         assert_eq!((second.opening, second.closing), (Amount::Int(75), Amount::Int(82)));
         assert_eq!(end, None);
@@ -425,7 +411,7 @@ mod tests {
         let beginning = beginning();
         let (page, next) = told(booked(2, &rows), &beginning, 3);
         assert_eq!(balances(&page), [Amount::Int(101)]);
-        assert_eq!(next.map(|next| next.gap), Some(behind(&place(1))));
+        assert_eq!(next.map(|next| next.gap), Some(Way::Up.past(place(1))));
         // Nothing is certain yet: the next call begins where this one did.
         let (page, next) = told(booked(1, &rows), &beginning, 3);
         assert_eq!((page.entries.len(), page.closing), (0, Amount::Int(100)));
@@ -511,7 +497,7 @@ mod tests {
         // What may appear before it is not left out.
         let (page, next) = stopped(8, &[row(1, "a", 1), row(8, "b", 1)], 8);
         assert_eq!(balances(&page), [Amount::Int(101)]);
-        assert_eq!(next.map(|next| next.gap), Some(behind(&place(1))));
+        assert_eq!(next.map(|next| next.gap), Some(Way::Up.past(place(1))));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use ledger::LedgerError;
 use mongo::{BY_CREATION, Store, TRANSACTIONS};
 use mongodb::bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
-use super::cursor::{self, Place};
+use super::cursor::{Begin, Place, Way};
 use super::filter::{CREATED, Order, TransactionFilter};
 use super::looking::{LOOK_FOR, Looking, Step};
 use super::room::{AT_ONCE, Room, Tell, Told};
@@ -33,8 +33,8 @@ impl Client {
     /// a worker has ended together, the canceled ones come before those that are done. A page has 1
     /// to 1,000 of them; it has fewer where they have more than
     /// [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX) together, and fewer or none where it has looked for
-    /// [`LOOK_FOR`], though the list goes on. `cursor` is the `next` of the page before, with the
-    /// same filter.
+    /// [`LOOK_FOR`], though the list goes on. `cursor` is the `next` of the page before, or the `prev`
+    /// of the one behind, with the same filter.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, for a time that runs backwards, and for the
@@ -82,11 +82,11 @@ impl Client {
         tell: Tell<T>,
     ) -> Result<Page<T>, Error> {
         let of = filter.list();
-        let mut after: Option<Place> =
-            cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
+        let begin = Begin::<Place>::of(&of, cursor)?;
+        let (way, mut from) = (begin.way, begin.clone());
         let (mut items, mut so_far) = (Vec::new(), Room::<Place, T>::new(limit));
         loop {
-            let mut query = Query::newest(filter, after.as_ref());
+            let mut query = Query::new(filter, &from);
             let mut end = None;
             if filter.leaves_out() {
                 end = self.insist(|| query.skipped(self.store(), STRETCH)).await?;
@@ -97,17 +97,17 @@ impl Client {
             let room = self.insist(|| query.run(self.store(), so_far.rest(), tell)).await?;
             so_far = room.rest();
             let (is_over, left) = (room.is_over(), room.left());
-            let page = room.page(end.clone(), |place| cursor::write(&of, place));
-            items.extend(page.items);
+            let (read, on) = room.parted(way, end.clone().map(|end| way.past(end)));
+            items.extend(read);
             let looked_until = match looking.step(left, is_over || end.is_none()) {
                 Step::Ends => None,
                 Step::Stops => end.map(|end| DateTime::from_millis(end.at)),
                 Step::GoesOn => {
-                    after = end;
+                    from.gap = on.or(from.gap);
                     continue;
                 }
             };
-            return Ok(Page { items, next: page.next, looked_until });
+            return Ok(Page { looked_until, ..begin.page(&of, (items, on)) });
         }
     }
 }
@@ -115,32 +115,48 @@ impl Client {
 /// What is to be read through the index by creation.
 #[derive(Clone, Debug, PartialEq)]
 struct Query {
-    /// The condition on the order: within the filter's time, and after the cursor.
+    /// The condition on the order: within the filter's time, and on the way of the page.
     place: Document,
     /// What else is asked for.
     conditions: Document,
+    way: Way,
 }
 
 impl Query {
-    /// Those that are asked for, after a place.
-    fn newest(filter: &TransactionFilter, after: Option<&Place>) -> Query {
-        let to = after.map_or(DateTime::MAX, |place| DateTime::from_millis(place.at));
-        let mut place = doc! { CREATED: filter.created(to), "_id": { "$gte": "" } };
-        if let Some(after) = after {
+    /// Those that are asked for, from a gap.
+    fn new(filter: &TransactionFilter, Begin { gap, way }: &Begin<Place>) -> Query {
+        let moment = gap.as_ref().map_or(DateTime::MAX, |gap| DateTime::from_millis(gap.at));
+        let mut place = doc! { CREATED: filter.created(moment, *way), "_id": { "$gte": "" } };
+        if let Some(gap) = gap {
+            let beyond = match way {
+                Way::Up => "$lt",
+                Way::Down => "$gte",
+            };
             // Under `$nor` the server takes it for no condition of the index, whose bounds are
             // above.
-            place.insert("$nor", [doc! { CREATED: to, "_id": { "$gte": &after.id } }]);
+            place.insert("$nor", [doc! { CREATED: moment, "_id": { beyond: &gap.id } }]);
         }
-        Query { place, conditions: filter.conditions() }
+        Query { place, conditions: filter.conditions(), way: *way }
     }
 
     /// Ends with this place, which belongs to it.
     fn stretch_to(&mut self, end: &Place) {
-        let from = DateTime::from_millis(end.at);
-        let since = doc! { CREATED: { "$gte": from } };
-        let before_end = doc! { "$nor": [{ CREATED: from, "_id": { "$lt": &end.id } }] };
+        let moment = DateTime::from_millis(end.at);
+        let (within, beyond) = match self.way {
+            Way::Up => ("$lte", "$gt"),
+            Way::Down => ("$gte", "$lt"),
+        };
+        let within = doc! { CREATED: { within: moment } };
+        let beyond = doc! { "$nor": [{ CREATED: moment, "_id": { beyond: &end.id } }] };
         let place = std::mem::take(&mut self.place);
-        self.place = doc! { "$and": [place, since, before_end] };
+        self.place = doc! { "$and": [place, within, beyond] };
+    }
+
+    fn sort(&self) -> Document {
+        match self.way {
+            Way::Up => doc! { CREATED: 1, "_id": 1 },
+            Way::Down => doc! { CREATED: -1, "_id": -1 },
+        }
     }
 
     /// The place of the last of so many, whatever else is asked for: what comes after it begins
@@ -149,7 +165,7 @@ impl Query {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": raw(&self.place)?,
-            "sort": raw(&doc! { CREATED: -1, "_id": -1 })?,
+            "sort": raw(&self.sort())?,
             "hint": BY_CREATION,
             "skip": most,
             "limit": 1,
@@ -171,7 +187,7 @@ impl Query {
         let command = rawdoc! {
             "find": TRANSACTIONS,
             "filter": raw(&filter)?,
-            "sort": raw(&doc! { CREATED: -1, "_id": -1 })?,
+            "sort": raw(&self.sort())?,
             "hint": BY_CREATION,
             // One more than a page has tells that the list goes on.
             "limit": and_one(room.left()),

@@ -168,14 +168,21 @@ async fn acts_are_found_by_what_they_are_about_by_whom_what_and_when_and_page_by
     api.get("/v1/acts?account=a&transaction=t").await.expect(400);
 
     let (mut pages, mut next) = (Vec::new(), String::new());
-    loop {
-        let query = format!("/v1/acts?who=olivia&limit=2{next}");
-        let page = api.get(&query).await.expect(200).json();
+    let of_olivia = async |cursor: &str| {
+        api.get(&format!("/v1/acts?who=olivia&limit=2{cursor}")).await.expect(200).json()
+    };
+    let last = loop {
+        let page = of_olivia(&next).await;
         pages.extend(page["items"].as_array().expect("a list").iter().map(told));
-        let Some(cursor) = page["next"].as_str() else { break };
+        let Some(cursor) = page["next"].as_str() else { break page };
         api.get(&format!("/v1/acts?who=omar&cursor={cursor}")).await.expect(400);
         next = format!("&cursor={cursor}");
-    }
+    };
     assert_eq!(pages, [unfreeze, other, freeze]);
+    let back = last["prev"].as_str().expect("there is a page before");
+    let first = of_olivia(&format!("&cursor={back}")).await;
+    let told: Vec<_> = first["items"].as_array().expect("a list").iter().map(told).collect();
+    assert_eq!(told, [unfreeze, other]);
+    assert!(first.get("prev").is_none(), "{first}");
     world.finish().await;
 }

@@ -11,17 +11,30 @@ use mongodb::bson::{DateTime, doc};
 
 use super::{by_account, from_now, ids, in_states, insert, stored, world_with_history};
 
-/// All of a list, in pages of so many.
+/// All of a list, in pages of so many; the way back has the same ones.
 pub(super) async fn walk(client: &Client, filter: &TransactionFilter, limit: u32) -> Vec<String> {
-    let (mut all, mut cursor) = (Vec::new(), None);
+    let page = async |cursor: Option<&str>| {
+        client.transactions(filter, limit, cursor).await.expect("a page")
+    };
+    let (mut all, mut last) = (Vec::new(), page(None).await);
+    assert_eq!(last.prev, None, "nothing comes before the first page");
     loop {
-        let page = client.transactions(filter, limit, cursor.as_deref()).await.expect("a page");
-        all.extend(ids(&page.items));
-        cursor = page.next;
-        if cursor.is_none() {
-            return all;
-        }
+        all.extend(ids(&last.items));
+        let Some(next) = &last.next else { break };
+        last = page(Some(next)).await;
     }
+    // From the end back to the beginning, page by page from its last item to its first.
+    let mut back: Vec<String> = ids(&last.items);
+    back.reverse();
+    while let Some(prev) = &last.prev {
+        last = page(Some(prev)).await;
+        let mut before = ids(&last.items);
+        before.reverse();
+        back.extend(before);
+    }
+    back.reverse();
+    assert_eq!(back, all, "the way back by {limit}");
+    all
 }
 
 #[tokio::test]
