@@ -8,6 +8,7 @@ use client::{
 };
 use input::{FLOOR, OPENING, Record, parse_floor, parse_opening};
 use ledger::account::Account as Stored;
+use ledger::limits::echo;
 use ledger::notation::Notation;
 use ledger::visible::alike_told;
 use ledger::{json, uri};

@@ -1,7 +1,10 @@
 //! What ended, as a list in the order of its numbers and as server-sent events.
 //!
 //! Both have the same cursor, the number of an end: on any server of the API, for as long as the
-//! ledger is there. Promises that who follows the numbers misses nothing.
+//! ledger is there. Promises that who follows the numbers misses nothing, and that whoever is bound to
+//! accounts is told only of the transactions that it may read. Of others it learns that there are
+//! numbers that it is not told. A follower that is told nothing gets its position now and then, so
+//! that it does not begin far back when it comes again.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -73,7 +76,7 @@ impl NumberedEvent {
 
 /// `GET /v1/events`
 pub async fn list(call: Call) -> Result<Answer, Problem> {
-    let (filter, limit, wait) = (filter(&call)?, call.limit()?, call.wait()?);
+    let (filter, limit, wait) = (readable(&call)?, call.limit()?, call.wait()?);
     let after = match after(&call)? {
         From::Number(number) => number,
         From::Last => call.api.client.last_end().await?,
@@ -126,7 +129,7 @@ impl Reading {
 
 /// `GET /v1/events/stream`
 pub async fn follow(call: Call) -> Result<Answer, Problem> {
-    let filter = filter(&call)?;
+    let filter = readable(&call)?;
     let client = &call.api.client;
     let last = match last(&call)? {
         None => client.last_end().await?,
@@ -145,6 +148,7 @@ pub async fn follow(call: Call) -> Result<Answer, Problem> {
         stop: call.api.stop.clone(),
         api: call.api.clone(),
         filter,
+        silent_since: Instant::now(),
         _following: following,
     };
     let begin = Bytes::from_static(b": listening\nretry: 2000\n\n");
@@ -175,6 +179,11 @@ async fn follow_hub(
     Ok((following.ok_or_else(full)?, listening))
 }
 
+/// Which ends the caller wants to hear of, of those that it may read.
+fn readable(call: &Call) -> Result<EndFilter, Problem> {
+    Ok(EndFilter { prefixes: call.access.accounts().to_vec(), ..filter(call)? })
+}
+
 /// Which ends the caller wants to hear of.
 pub fn filter(received: &Received) -> Result<EndFilter, Problem> {
     let metadata = received
@@ -186,6 +195,7 @@ pub fn filter(received: &Received) -> Result<EndFilter, Problem> {
         account: received.named("account")?.map(Into::into),
         currency: received.named("currency")?,
         metadata: metadata.collect(),
+        prefixes: Vec::new(),
     })
 }
 
@@ -232,6 +242,8 @@ struct Follower {
     at: u64,
     filter: EndFilter,
     stop: CancellationToken,
+    /// When something was sent last.
+    silent_since: Instant,
     _following: (Following, Listening),
 }
 
@@ -246,14 +258,20 @@ impl Follower {
                 None => self.read(&mut text).await?,
             };
             if !text.is_empty() {
+                self.silent_since = Instant::now();
                 return Some(text.into());
             }
-            if more {
-                continue;
-            }
-            let news = timeout(ALIVE_EVERY, self.news.changed());
-            if self.stop.run_until_cancelled(news).await?.is_err() {
-                return Some(Bytes::from_static(b": still here\n\n"));
+            let alive_at = self.silent_since + ALIVE_EVERY;
+            let is_silent = match more {
+                true => Instant::now() >= alive_at,
+                false => {
+                    let news = timeout_at(alive_at, self.news.changed());
+                    self.stop.run_until_cancelled(news).await?.is_err()
+                }
+            };
+            if is_silent {
+                self.silent_since = Instant::now();
+                return Some(still_here(self.at).into());
             }
         }
     }
@@ -290,6 +308,12 @@ impl Follower {
             false => end.is_none_or(|end| item.name.ends_with(end.as_str())),
         }
     }
+}
+
+/// Says that nothing was told for a while, and up to which number. By the rules of server-sent events,
+/// an id without data is no event, and yet what a client sends as `Last-Event-ID` when it comes again.
+fn still_here(at: u64) -> String {
+    format!(": still here\nid: {at}\n\n")
 }
 
 fn write(text: &mut String, Item { number, name, data }: &Item) {

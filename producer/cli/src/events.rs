@@ -89,6 +89,7 @@ impl EventsArgs {
             account: self.account.as_deref().map(Into::into),
             currency: self.currency.clone(),
             metadata: self.metadata.clone(),
+            prefixes: Vec::new(),
         }
     }
 }

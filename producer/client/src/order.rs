@@ -37,6 +37,9 @@ pub struct EndFilter {
     pub end: Option<End>,
     /// Only those that name this account.
     pub account: Option<AccountId>,
+    /// Only those that name an account that begins with one of these; all, if there are none. One
+    /// whose accounts can't be read names none.
+    pub prefixes: Vec<String>,
     /// Only those in this currency.
     pub currency: Option<String>,
     /// Only those whose metadata has these fields with these values. A name with points leads into
@@ -188,7 +191,10 @@ impl EndFilter {
     #[must_use]
     pub fn passes(&self, event: &Value) -> bool {
         let end = self.end.is_none_or(|end| event["state"] == end.as_str());
-        let account = self.account.as_ref().is_none_or(|account| names(event, account));
+        let account = self.account.as_ref();
+        let account = account.is_none_or(|account| names(event, |name| *name == **account));
+        let begins = |name: &str| self.prefixes.iter().any(|prefix| name.starts_with(&**prefix));
+        let account = account && (self.prefixes.is_empty() || names(event, begins));
         let currency =
             self.currency.as_ref().is_none_or(|currency| event["currency"] == **currency);
         let metadata = self.metadata.iter().all(|(name, value)| {
@@ -207,12 +213,13 @@ impl EndFilter {
     }
 }
 
-/// Whether an event names an account.
-fn names(event: &Value, account: &str) -> bool {
+/// Whether an event names such an account.
+fn names(event: &Value, is_such: impl Fn(&str) -> bool) -> bool {
+    let is_it = |name: &Value| name.as_str().is_some_and(&is_such);
     let is_in = |list: &str| {
-        event[list].as_array().is_some_and(|legs| legs.iter().any(|leg| leg["account"] == account))
+        event[list].as_array().is_some_and(|legs| legs.iter().any(|leg| is_it(&leg["account"])))
     };
-    event["source"] == account || event["destination"] == account || is_in("legs")
+    is_it(&event["source"]) || is_it(&event["destination"]) || is_in("legs")
 }
 
 #[cfg(test)]
@@ -234,6 +241,16 @@ mod tests {
         let of = |account: &str| EndFilter { account: Some(account.into()), ..all.clone() };
         assert_eq!(["a", "b", "c", "t"].map(|a| of(a).passes(&event)), [true, true, false, false]);
         assert_eq!(["a", "b", "c"].map(|a| of(a).passes(&split)), [true, false, true]);
+        let within = |prefixes: &[&str]| EndFilter {
+            prefixes: prefixes.iter().map(|&prefix| prefix.to_owned()).collect(),
+            ..all.clone()
+        };
+        let bare = json!({ "id": "t", "state": "done" });
+        assert!(within(&["a"]).passes(&event) && within(&["x", "b"]).passes(&event));
+        assert!(within(&["c"]).passes(&split) && !within(&["c"]).passes(&event));
+        assert!(!within(&["ab"]).passes(&event) && !within(&["a"]).passes(&bare));
+        let both = EndFilter { account: Some("b".into()), ..within(&["a"]) };
+        assert!(both.passes(&event) && !both.passes(&split), "each has to name one");
         let done = EndFilter { end: Some(End::Done), ..all.clone() };
         assert!(done.passes(&event) && !done.passes(&split));
         let euros = EndFilter { currency: Some("EUR".to_owned()), ..all.clone() };

@@ -39,9 +39,12 @@ fn list_events() -> Operation {
              what comes. A page looks at 10,000 ends at most, so with filters it may have fewer \
              items than `limit`, or none: `next` moves on all the same, and `last` says whether \
              there was more. It is no order of commits: what one worker has ended may have a \
-             smaller number than what another one has ended some milliseconds before.",
+             smaller number than what another one has ended some milliseconds before. A token that \
+             is bound to accounts gets what it may read: what touches an account of its own. Of the \
+             rest it is told that there are numbers.",
         )
         .needs(Scope::Read)
+        .of_accounts()
         .params([Param::text("after", about, after), Param::limit()])
         .params(of_ends())
         .params(waiting())
@@ -57,9 +60,12 @@ fn follow_events() -> Operation {
             "Server-sent events `transaction.done` and `transaction.canceled`, in the order of \
              `GET /v1/events`; an event's id is its number there. The schema of the data is \
              `common/schemas/outcome.json`. Who comes back with `Last-Event-ID`, to any server, \
-             gets what has ended since.",
+             gets what has ended since. Where nothing passes the filters for 15 s, an id comes without \
+             data, which moves `Last-Event-ID` on. A token that is bound to accounts hears of what \
+             touches an account of its own, and may see from the ids that there are others.",
         )
         .needs(Scope::Read)
+        .of_accounts()
         .params(of_ends())
         .params([Param::header("Last-Event-ID", last, string().build())])
         .gives_text("text/event-stream", "The events, without an end")

@@ -196,7 +196,7 @@ mod tests {
         let places: Vec<Place> =
             ["a", "b", "b\0", "c", "d"].map(|id| Place { at: 7, id: id.to_owned() }).into();
         let page = |cursor: Option<&str>| {
-            let begin = Begin::of(&of, cursor).expect("ours");
+            let begin = Begin::<Place>::of(&of, cursor).expect("ours");
             let mut on_way: Vec<&Place> =
                 places.iter().filter(|place| begin.takes(place)).collect();
             if begin.way == Way::Down {

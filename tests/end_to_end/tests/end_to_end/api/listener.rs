@@ -29,6 +29,8 @@ pub struct Listener {
     /// What has come of an event that is not whole yet. `None` until the head is whole.
     begun: Option<String>,
     events: Vec<Event>,
+    /// The last id that has come, with an event or alone: what a client sends as `Last-Event-ID`.
+    position: String,
 }
 
 impl Listener {
@@ -39,11 +41,29 @@ impl Listener {
         last: Option<&str>,
         words: &str,
     ) -> Listener {
+        let headers: Vec<_> = last.map(|id| ("Last-Event-ID", id)).into_iter().collect();
+        Listener::open_with(address, path, &headers, words).await
+    }
+
+    /// The same with these headers.
+    pub async fn open_with(
+        address: SocketAddr,
+        path: &str,
+        headers: &[(&str, &str)],
+        words: &str,
+    ) -> Listener {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
-        let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{last}\r\n");
+        let headers: String =
+            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.expect("it reads");
-        let mut listener = Listener { stream, said: Vec::new(), begun: None, events: Vec::new() };
+        let mut listener = Listener {
+            stream,
+            said: Vec::new(),
+            begun: None,
+            events: Vec::new(),
+            position: String::new(),
+        };
         let mut all = String::new();
         while !all.contains(words) {
             all.push_str(&listener.read().await);
@@ -86,6 +106,9 @@ impl Listener {
         }
         while let Some((block, rest)) = begun.split_once("\n\n") {
             self.events.extend(event(block));
+            if let Some(id) = block.lines().find_map(|line| line.strip_prefix("id:")) {
+                self.position = id.trim().to_owned();
+            }
             *begun = rest.to_owned();
         }
     }
@@ -93,6 +116,16 @@ impl Listener {
     /// The events so far.
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// Reads until the last id is this one.
+    pub async fn at(&mut self, position: &str) {
+        let begun = Instant::now();
+        while self.position != position {
+            let late = begun.elapsed() >= promised(HEARD_LIMIT);
+            assert!(!late, "{:?} in place of {position}: {self}", self.position);
+            self.read().await;
+        }
     }
 
     /// Reads until there are so many. A stream without events is never silent: it says that it is

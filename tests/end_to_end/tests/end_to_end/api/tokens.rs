@@ -11,6 +11,7 @@ use mongodb::bson::DateTime;
 use serde_json::{Value, json};
 
 use super::console::sign_in;
+use super::listener::{Event, Listener};
 use super::transfer;
 use crate::history::world_with_history;
 
@@ -288,7 +289,7 @@ async fn to_a_bound_token_other_accounts_and_their_transactions_are_not_there() 
         let listed = api.get(&format!("{PATH}?account={account}")).await.expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(count), "{listed}");
     }
-    for whole in ["/v1/events", "/v1/events/stream", "/v1/stats", "/v1/overview", "/v1/parked"] {
+    for whole in ["/v1/overview/stream", "/v1/stats", "/v1/overview", "/v1/parked"] {
         let refused = api.get(whole).await.expect(403).json();
         assert!(refused["detail"].to_string().contains("is bound to accounts"), "{refused}");
     }
@@ -296,6 +297,68 @@ async fn to_a_bound_token_other_accounts_and_their_transactions_are_not_there() 
     let taken = json!({ "id": "theirs", "source": "shop/1", "destination": "bob", "value": 3 });
     let refused = api.post(PATH, &taken).await.expect(409).json();
     assert_eq!((&refused["differs"], &refused["existing"]), (&Value::Null, &Value::Null));
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_bound_token_hears_of_what_touches_its_accounts_and_of_nothing_else() {
+    let (world, file) = world(&[("shop/1", 100), ("bob", 100), ("al", 0)]).await;
+    let worker = world.worker("one").start().await;
+    let token = world.token_with(&file, "till", "read", &["--accounts", "shop/"]).await;
+    let mut api = serve(&world, &file, &[]).await;
+    api.use_token(&token);
+    let settle = async |id: &str, source: &str, destination: &str| {
+        let one = harness::world::transfer(id, source, destination, 1);
+        world.submit(&[one], 1).await;
+        world.wait_state(id, State::Done, s(60)).await;
+    };
+    let bearer = format!("Bearer {token}");
+    let follow = async |last: Option<&str>| {
+        let mut headers = vec![("Authorization", bearer.as_str())];
+        headers.extend(last.map(|id| ("Last-Event-ID", id)));
+        Listener::open_with(api.address, "/v1/events/stream", &headers, ": listening").await
+    };
+    let mut following = follow(None).await;
+    for (id, source, destination) in [
+        ("theirs-1", "bob", "al"),
+        ("ours-1", "shop/1", "bob"),
+        ("theirs-2", "bob", "al"),
+        ("ours-2", "bob", "shop/1"),
+        ("theirs-3", "bob", "al"),
+    ] {
+        settle(id, source, destination).await;
+    }
+    let ids = |events: &[Event]| -> Vec<String> {
+        events.iter().map(|event| event.data["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    assert_eq!(ids(following.heard(2).await), ["ours-1", "ours-2"]);
+    // Nothing more is told, and its position moves on: it need not look at all that again.
+    following.at("5").await;
+    assert_eq!(following.events().len(), 2);
+    drop(following);
+    settle("missed", "shop/1", "bob").await;
+    let mut back = follow(Some("5")).await;
+    assert_eq!(ids(back.heard(1).await), ["missed"]);
+    let mut all = follow(Some("0")).await;
+    assert_eq!(ids(all.heard(3).await), ["ours-1", "ours-2", "missed"]);
+
+    let list = async |asked: &str| {
+        let page = api.get(&format!("/v1/events?{asked}")).await.expect(200).json();
+        let items = page["items"].as_array().expect("a list").iter();
+        let ids: Vec<String> =
+            items.map(|item| item["event"]["id"].as_str().expect("an id").to_owned()).collect();
+        (ids, page["next"].clone())
+    };
+    let (told, next) = list("after=0").await;
+    assert_eq!(told, ["ours-1", "ours-2", "missed"]);
+    assert_eq!(next, 6, "it has looked at what it is not told, too");
+    let (told, _) = list("after=0&account=al").await;
+    assert_eq!(told, [""; 0], "what it may not read is not told for a filter, either");
+    let (told, _) = list("after=0&account=bob").await;
+    assert_eq!(told, ["ours-1", "ours-2", "missed"]);
+    let refused = api.get("/v1/overview").await.expect(403).json();
+    assert!(refused["detail"].to_string().contains("is bound to accounts"), "{refused}");
     drop(worker);
     world.finish().await;
 }
