@@ -167,9 +167,8 @@ impl Store {
         let named = SAID_OF_SETTLEMENT.named(&id);
         let write = async move {
             let say = async |is_first: bool| {
-                let written = collection
-                    .find_one_and_update(named.clone(), update.clone())
-                    .upsert(is_first);
+                let written =
+                    collection.find_one_and_update(named.clone(), update.clone()).upsert(is_first);
                 written.return_document(ReturnDocument::After).await
             };
             // Where nobody has ever paused, who resumes has nothing to say.

@@ -240,8 +240,7 @@ pub async fn statement(call: Call) -> Result<Answer, Problem> {
     call.access.require_seen(call.name()?)?;
     let (limit, cursor) = (call.limit()?, call.text("cursor"));
     let client = &call.api.client;
-    let statement =
-        client.statement_ordered(call.name()?, &period, order, limit, cursor).await;
+    let statement = client.statement_ordered(call.name()?, &period, order, limit, cursor).await;
     let statement = statement.map_err(|error| Problem::from(error).of_parameters())?;
     let statement = Statement {
         account: statement.account.to_string(),

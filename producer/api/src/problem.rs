@@ -377,9 +377,7 @@ impl From<Error> for Problem {
             Error::WrongState { .. } => Problem::new(Code::WrongState, whole),
             Error::Captured { .. } => Problem::new(Code::AlreadyConfirmed, whole),
             Error::Refused { .. } => Problem::new(Code::Refused, whole),
-            Error::NotFound { .. } | Error::NoWorker { .. } => {
-                Problem::new(Code::NotFound, whole)
-            }
+            Error::NotFound { .. } | Error::NoWorker { .. } => Problem::new(Code::NotFound, whole),
             Error::Unavailable { effect: Effect::None, .. } => {
                 Problem::new(Code::Unavailable, whole)
             }

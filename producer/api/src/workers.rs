@@ -89,9 +89,7 @@ async fn switched_to(api: &Api, worker: &str, switched: Switched) -> Result<Answ
 
 async fn told(api: &Api, worker: &str, said: Option<&Said>) -> Result<Answer, Error> {
     let left = match said {
-        Some(said) => {
-            api.client.not_there_yet(&Whose::Worker(worker.to_owned()), said).await?
-        }
+        Some(said) => api.client.not_there_yet(&Whose::Worker(worker.to_owned()), said).await?,
         None => vec![],
     };
     Ok(Answer::json(StatusCode::OK, &WorkerSettlement::new(worker, said, &left)))

@@ -45,7 +45,8 @@ fn a_worker_is_shown_as_drained_when_it_says_so_and_who_has_drained_it_before_th
     let (now, clock) = (Instant::now(), SystemTime::now());
     let seen = |name: &str, drained| {
         let (name, activity) = (name.to_owned(), "standby".to_owned());
-        let report = WorkerReport { id: name.clone(), name, activity, drained, ..Default::default() };
+        let report =
+            WorkerReport { id: name.clone(), name, activity, drained, ..Default::default() };
         SeenWorker { report, started_at: None, seen_at: 90_000 }
     };
     let (id, by, reason) = ("c".to_owned(), "ada".to_owned(), Some("why".to_owned()));

@@ -312,7 +312,8 @@ const TO_FINAL: &str = "Seconds from createdAt to the final state. The first is 
     submitter's clock, the second of the database's.";
 const STANDING_BY: &str = "1 while another worker is at work and this one stands by, else 0.";
 const PAUSED: &str = "1 while somebody has paused settlement of the ledger, else 0.";
-const DRAINED: &str = "1 while somebody has drained this worker, so that it begins nothing, else 0.";
+const DRAINED: &str =
+    "1 while somebody has drained this worker, so that it begins nothing, else 0.";
 const SERVER_UP: &str = "1 while the worker is connected to the server, else 0.";
 const OLDEST: &str = "Seconds for which the oldest transaction that is not final has waited for \
     workers, by the database's clock: since it was created, or was due, confirmed or canceled; 0 if there is \

@@ -256,7 +256,10 @@ mod tests {
     fn a_worker_for_which_others_stand_by_takes_as_much_as_it_may_at_once() {
         let (mut ahead, now) = (Prefetch::new(None, 16_000), Instant::now());
         let progress = Progress { ended: 0, held: 0 };
-        assert!(!ahead.looked(now, progress, Beside::Nobody), "nothing is known of the messages yet");
+        assert!(
+            !ahead.looked(now, progress, Beside::Nobody),
+            "nothing is known of the messages yet"
+        );
         assert_eq!(after(&mut ahead, 1), (true, 16_000));
         assert!(ahead.looked(now, progress, Beside::Few), "others work, too, from now on");
         assert_eq!(ahead.messages(), 200);

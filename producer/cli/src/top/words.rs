@@ -200,9 +200,7 @@ pub fn cells(worker: &Worker) -> [String; 7] {
         Activity::Paused if worker.broker => "paused",
         Activity::Drained if worker.broker => "drained",
         Activity::Standby if worker.broker => "stands by",
-        Activity::Working | Activity::Paused | Activity::Drained | Activity::Standby => {
-            "NO BROKER"
-        }
+        Activity::Working | Activity::Paused | Activity::Drained | Activity::Standby => "NO BROKER",
         Activity::Stopped => "stopped",
     };
     let engine = match worker.engine == worker.engine_now {

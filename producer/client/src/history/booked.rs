@@ -304,11 +304,7 @@ impl Reading<'_> {
 
 /// What the account sees of a line on the side of the gap that the question is about, and no more of
 /// it than a page and one more.
-fn read_rows(
-    line: &RawDocument,
-    question: &Question,
-    is_int: bool,
-) -> Result<Vec<Row>, Halt> {
+fn read_rows(line: &RawDocument, question: &Question, is_int: bool) -> Result<Vec<Row>, Halt> {
     let Question { account, limit, .. } = question;
     let line = Line::from_raw(line)?;
     let place = |entry| LinePlace { at: line.at, line: line.id.to_owned(), entry };

@@ -488,10 +488,7 @@ mod tests {
         let (page, next) = stopped(9, &[row(1, "a", 1)], 8);
         assert_eq!(balances(&page), [Amount::Int(101)]);
         let next = next.expect("a page follows");
-        assert_eq!(
-            (&next.gap, next.balance),
-            (&place(8), Some(page.closing.nanos().to_string()))
-        );
+        assert_eq!((&next.gap, next.balance), (&place(8), Some(page.closing.nanos().to_string())));
         let (page, next) = stopped(9, &[], 8);
         assert_eq!((page.entries.len(), next.map(|next| next.gap)), (0, Some(place(8))));
         // What may appear before it is not left out.
