@@ -220,7 +220,7 @@ pub fn pages(path: &str, params: &[(&str, &str)], answer: &Value) -> Markup {
     let [prev, next] = ["prev", "next"].map(|name| answer[name].as_str().map(to));
     html! {
         @if prev.is_some() || next.is_some() {
-            p.acts {
+            p.pages {
                 @if let Some(prev) = prev { a.button href=(prev) rel="prev" { "Previous page" } }
                 @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
             }

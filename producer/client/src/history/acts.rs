@@ -78,14 +78,16 @@ struct Filling {
 }
 
 impl Filling {
-    /// Takes what a piece has of the page; returns whether the page is full before the piece ends.
+    /// Takes what a piece has of the page; returns whether the piece has one more than the page
+    /// takes.
     fn fill(&mut self, filter: &ActFilter, piece: Vec<SeenAct>) -> bool {
         for act in piece {
-            if self.items.len() == self.limit {
+            let is_one = filter.takes(&act);
+            if is_one && self.items.len() == self.limit {
                 return true;
             }
             self.last = Some(Place { at: act.at.timestamp_millis(), id: act.id.clone() });
-            if filter.takes(&act) {
+            if is_one {
                 self.items.push(act);
             }
         }

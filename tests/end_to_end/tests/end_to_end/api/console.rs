@@ -406,7 +406,8 @@ async fn a_page_asks_the_database_a_few_questions() {
         ("/console/transactions?account=a", 4),
         ("/console/transaction?id=t", 6),
         ("/console/accounts", 2),
-        ("/console/account?id=a", 8),
+        // One of them sums what the newest entry of the statement stands on.
+        ("/console/account?id=a", 9),
         // Two of them are the turn to look at the letters: taken and given back.
         ("/console/letters", 10),
         ("/console/search?q=t", 2),
