@@ -208,11 +208,11 @@ mod tests {
         let accepted = answered("t", Deed::Submit, Word::Accepted);
         let refused = answered("t", Deed::Submit, Word::Refused);
         let there = [("t", done)];
-        assert_eq!(broken(&[accepted.clone()], &there), [""; 0]);
-        assert_eq!(broken(&[accepted.clone()], &[]).len(), 1, "it is lost");
+        assert_eq!(broken(std::slice::from_ref(&accepted), &there), [""; 0]);
+        assert_eq!(broken(std::slice::from_ref(&accepted), &[]).len(), 1, "it is lost");
         let pending = [("t", stands(State::Pending, None, false))];
         assert_eq!(broken(&[accepted], &pending).len(), 1, "it has not ended");
-        assert_eq!(broken(&[refused.clone()], &[]), [""; 0]);
+        assert_eq!(broken(std::slice::from_ref(&refused), &[]), [""; 0]);
         assert_eq!(broken(&[refused], &there).len(), 1, "it was not refused");
     }
 
