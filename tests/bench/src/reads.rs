@@ -1,8 +1,8 @@
 //! How long each read of the API takes where the ledger is long.
 //!
-//! A ledger is filled with transactions that have ended ([`filled`]), and what rests, is parked or
-//! was done by people is added by the programs ([`present`]). Then `producer serve` is asked
-//! ([`asked`]), one request after the other, each with a connection of its own, while one worker
+//! A ledger is filled with transactions that have ended (`filled`), and what rests, is parked or
+//! was done by people is added by the programs (`present`). Then `producer serve` is asked
+//! (`asked`), one request after the other, each with a connection of its own, while one worker
 //! has nothing to do. Promises that the audit has read every document and found nothing; otherwise
 //! there are no figures. That an answer takes longer than it may is a figure, and no failure.
 
