@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Answer, Code, Problem};
+use api::{Answer, Code, Problem, REASON};
 use bson::{Bson, DateTime};
 use ledger::limits::echo;
 use ledger::transaction::format_nanos;
@@ -14,10 +14,11 @@ use maud::{Markup, html};
 use mongo::{ActSubject, ParkedFilter, ParkedTransaction, SubjectKind};
 
 use super::act::Act;
+use super::form::Typed;
 use super::html::{grouped, items, moment, page as framed, table, text};
 use super::job::{self, JobRequest};
 use super::visit::Visit;
-use super::{fields, go_to};
+use super::{fields, go_to, html as answer_with};
 
 /// The most parked transactions of one job.
 pub const PARKED_MAX: u32 = 10_000;
@@ -26,6 +27,9 @@ pub const LETTERS_MAX: usize = 1_000;
 /// From so many on, their number has to be typed.
 const TYPED_FROM: usize = 100;
 const SAMPLES: usize = 10;
+
+/// The field in which their number is typed.
+const NUMBER: &str = "number";
 
 /// An act, and what it is about.
 struct Target {
@@ -188,16 +192,17 @@ pub async fn preview(visit: &Visit) -> Result<Markup, Problem> {
         None => {
             html! { p { "There is nothing of this kind." } p { a href="/console/letters" { "Go back" } } }
         }
-        Some(until) => asked(&target, &found, until),
+        Some(until) => asked(&target, &found, until, &Typed::default()),
     };
     Ok(framed(Some(visit), "Are you sure?", content))
 }
 
-fn asked(target: &Target, found: &Matching, until: i64) -> Markup {
+fn asked(target: &Target, found: &Matching, until: i64, typed: &Typed) -> Markup {
     let count = found.items.len();
     let shown = grouped(count.try_into().unwrap_or(u64::MAX));
     let verb = target.act.verb();
     html! {
+        (typed.summary())
         section.confirm {
             p { b { (verb) } ": " b { (shown) } " " (target.words(until)) "." }
             p { (target.act.effect()) }
@@ -213,11 +218,9 @@ fn asked(target: &Target, found: &Matching, until: i64) -> Markup {
                 }
                 input type="hidden" name="until" value=(until);
                 input type="hidden" name="count" value=(count);
-                label for="reason" { "Reason, for the list of acts" }
-                input #reason name="reason" required maxlength="500" autocomplete="off";
+                (typed.field(REASON, &html! { "Reason, for the list of acts" }, "", 500))
                 @if count >= TYPED_FROM {
-                    label for="number" { "Type their number, " (count) ", to go on" }
-                    input #number name="number" required inputmode="numeric" autocomplete="off";
+                    (typed.field(NUMBER, &html! { "Type their number, " (count) ", to go on" }, "", 40))
                 }
                 p.acts {
                     button { (verb) ", " (shown) " times" }
@@ -251,12 +254,6 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
             "until and count: come from the preview; begin there",
         ));
     };
-    let Some(reason) = field("reason") else {
-        return Err(Problem::new(
-            Code::Invalid,
-            "a reason is needed; it goes into the list of acts",
-        ));
-    };
     let found = target.find(visit, Some(until)).await?;
     let there = i64::try_from(found.items.len()).unwrap_or(i64::MAX);
     if there == 0 {
@@ -266,13 +263,19 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         let why = format!("there are {there} now, and {count} were shown: look again");
         return Err(Problem::new(Code::Conflict, why));
     }
-    if found.items.len().max(count.try_into().unwrap_or(0)) >= TYPED_FROM
-        && number("number") != Some(count)
-    {
-        return Err(Problem::new(
-            Code::Invalid,
-            format!("number: type {count}, so that it is no slip"),
-        ));
+    let is_many = found.items.len().max(count.try_into().unwrap_or(0)) >= TYPED_FROM;
+    let reason = field(REASON).unwrap_or_default();
+    let wrong = if reason.is_empty() {
+        Some(Problem::field(REASON, "is needed; it goes into the list of acts"))
+    } else if is_many && number(NUMBER) != Some(count) {
+        Some(Problem::field(NUMBER, format!("is not {count}; type it, so that it is no slip")))
+    } else {
+        None
+    };
+    if let Some(problem) = wrong {
+        let status = problem.code.status();
+        let again = asked(&target, &found, until, &Typed::refused(fields, problem));
+        return Ok(answer_with(status, framed(Some(visit), "Are you sure?", again)));
     }
     let ids: Vec<String> = found.items.into_iter().map(|item| item.id).collect();
     let what = target.words(until);

@@ -239,6 +239,7 @@ fn ledger(shape: Shape, found: &Found) -> Vec<Asked> {
         same("overview", "all", "/v1/overview"),
         first(Until::Event, same("watchOverview", "first event", "/v1/overview/stream")),
         same("showSettlement", "all", "/v1/settlement"),
+        same("showWorker", "all", "/v1/workers/bench-1"),
         same(ACTS, "newest", "/v1/acts"),
         same(ACTS, "on an account", format!("/v1/acts?account={acted}")),
         same(ACTS, "of nobody", "/v1/acts?who=nobody"),

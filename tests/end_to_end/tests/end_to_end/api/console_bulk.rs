@@ -61,10 +61,13 @@ async fn a_bulk_job_does_what_its_preview_has_counted_and_nothing_that_came_late
     park(&world, &["late".to_owned()], ParkCode::KillsWorker).await;
 
     form(&api, "/console/bulk", &[], &body).await.expect(422);
-    form(&api, "/console/bulk", &[], &format!("{body}&number=40")).await.expect(422);
+    let slip = form(&api, "/console/bulk", &[], &format!("{body}&number=40")).await.expect(422);
+    assert!(slip.body.contains("id=\"number-problem\">is not 400;"), "{}", slip.body);
+    assert!(slip.body.contains("value=\"mended\""), "what was typed stays: {}", slip.body);
     form(&api, "/console/bulk", &[], &format!("{body}&number=400&count=7")).await.expect(409);
     let no_reason = body.replace("reason=mended", "reason=");
-    form(&api, "/console/bulk", &[], &format!("{no_reason}&number=400")).await.expect(422);
+    let lacking = form(&api, "/console/bulk", &[], &format!("{no_reason}&number=400")).await;
+    assert!(lacking.expect(422).body.contains("id=\"reason-problem\">is needed"));
     assert_eq!(parked(&world).await, MANY + 2);
     let whole = format!("{body}&number=400");
     form(&api, "/console/bulk", &[], &whole).await.expect(303);
