@@ -19,7 +19,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
 use super::received::{Received, Wait};
-use super::submissions::{REPLAYED, applied, refusal, standing};
+use super::submissions::{applied, refusal, standing};
 use super::view::{Account, Money, OpeningTransfer, Stands};
 
 /// The parameter with the order of a statement.
@@ -130,10 +130,7 @@ fn answered(opened: Opened, is_replayed: bool, address: &str, account: &Account)
     };
     let address = HeaderValue::try_from(address).expect("it is percent-encoded");
     let answer = Answer::json(status, account).with(header::LOCATION, address);
-    match is_replayed {
-        true => answer.with(REPLAYED, HeaderValue::from_static("true")),
-        false => answer,
-    }
+    answer.replayed_if(is_replayed)
 }
 
 /// The account that a body describes, and the one that is to pay its opening balance.
@@ -280,11 +277,7 @@ pub async fn set_floor(call: Call) -> Result<Answer, Problem> {
         Err(error) => return Err(with_alike(&call, id, error).await),
     };
     let account = find(&call, id).await.map_err(Error::after_a_write)?;
-    let answer = Answer::json(StatusCode::OK, &account);
-    Ok(match set.known {
-        true => answer.with(REPLAYED, HeaderValue::from_static("true")),
-        false => answer,
-    })
+    Ok(Answer::json(StatusCode::OK, &account).replayed_if(set.known))
 }
 
 /// The floor that a body asks for.

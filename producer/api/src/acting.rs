@@ -12,12 +12,11 @@ use axum::http::StatusCode;
 use client::{ActEnd, ActError, ActResult, ActSubject, ActVia, ActWho, Error, NewAct, act_reason};
 
 use super::Api;
-use super::answer::Answer;
+use super::answer::{Answer, REPLAYED};
 use super::call::Call;
 use super::operation::Operation;
 use super::problem::{Code, Problem};
 use super::received::Received;
-use super::submissions::REPLAYED;
 use super::tokens::{Caller, Scope};
 
 /// The parameter that says why.

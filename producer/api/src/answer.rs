@@ -6,6 +6,9 @@ use client::{ActEnd, Told};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+/// Says that nothing was inserted, because it was there already.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
 /// An answer, before it is a response.
 pub struct Answer {
     /// Its status.
@@ -49,6 +52,15 @@ impl Answer {
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Answer {
         self.headers.insert(name, value);
         self
+    }
+
+    /// The same, which says so if what was asked for was there already.
+    #[must_use]
+    pub fn replayed_if(self, was_there: bool) -> Answer {
+        match was_there {
+            true => self.with(REPLAYED, HeaderValue::from_static("true")),
+            false => self,
+        }
     }
 
     /// The response.

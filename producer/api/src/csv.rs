@@ -1,8 +1,8 @@
 //! Transactions as lines of CSV.
 //!
-//! Owns the columns and what stands in their cells; the crate `csv` writes them. Promises that a spreadsheet runs nothing of what
-//! others have written: a text that it would take for a formula begins with an apostrophe, which
-//! spreadsheets take for "this is text". A number stays one.
+//! Owns the columns and what stands in their cells; the crate `csv` writes them. Promises that a
+//! spreadsheet runs nothing of what others have written: a text that it would take for a formula
+//! begins with an apostrophe, which spreadsheets take for "this is text". A number stays one.
 
 use serde_json::Value;
 

@@ -3,7 +3,6 @@
 //! Promises that the same request again changes nothing and is answered with how it stands. The
 //! broker may be away: what was confirmed or released is durable, and a sweeper finds it.
 
-use axum::http::HeaderValue;
 use client::{ActEnd, Capture, Decided};
 use input::{CAPTURE, Record, parse_capture};
 use ledger::limits::echo;
@@ -15,7 +14,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
 use super::received::{Received, Wait};
-use super::submissions::{REPLAYED, stands};
+use super::submissions::stands;
 use super::transactions::require_moves;
 
 /// `POST /v1/transactions/{id}/confirm`
@@ -58,10 +57,7 @@ async fn answer(call: &Call, decided: Decided, wait: Option<Wait>) -> Result<Ans
     call.api.note_unpublished(decided.unpublished.as_ref());
     let state = decided.standing.state.unwrap_or(State::Pending);
     let answer = stands(&call.api, call.name()?, state, wait).await?;
-    Ok(match decided.known {
-        true => answer.with(REPLAYED, HeaderValue::from_static("true")),
-        false => answer,
-    })
+    Ok(answer.replayed_if(decided.known))
 }
 
 #[cfg(test)]

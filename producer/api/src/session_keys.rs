@@ -65,35 +65,36 @@ impl SessionKeys {
         }
     }
 
-    /// The one that seals.
-    pub fn newest(&self) -> &[u8; 64] {
-        &self.0[0]
+    /// The header that sets a cookie, with its value sealed by the newest key.
+    ///
+    /// # Panics
+    /// If the cookie's name is none.
+    pub fn set_cookie(&self, cookie: Cookie<'static>) -> HeaderValue {
+        let jar = PrivateCookieJar::new(Key::from(&self.0[0])).add(cookie).into_response();
+        jar.headers()[header::SET_COOKIE].clone()
     }
 
-    /// Those that open.
-    pub fn all(&self) -> &[[u8; 64]] {
-        &self.0
+    /// The value of the cookie of this name, if one of the keys opens it.
+    pub fn cookie(&self, headers: &HeaderMap, name: &str) -> Option<String> {
+        let open = |key: &[u8; 64]| {
+            let jar = PrivateCookieJar::from_headers(headers, Key::from(key));
+            Some(jar.get(name)?.value().to_owned())
+        };
+        self.0.iter().find_map(open)
     }
 
     /// Seals a text for servers with this key: nobody else reads it, and under another name they
     /// don't either. It is sealed as a cookie of that name is.
     pub fn seal(&self, name: &str, text: &str) -> String {
-        let cookie = Cookie::new(name.to_owned(), text.to_owned());
-        let sealed = PrivateCookieJar::new(Key::from(self.newest())).add(cookie).into_response();
-        let sealed = sealed.headers().get(header::SET_COOKIE).and_then(|it| it.to_str().ok());
-        let pair = sealed.expect("a cookie that was added is plain text");
+        let set = self.set_cookie(Cookie::new(name.to_owned(), text.to_owned()));
+        let pair = set.to_str().expect("a cookie that is sealed is plain text");
         pair.split_once('=').expect("a name and a value").1.to_owned()
     }
 
     /// The text that was sealed under this name, if one of the keys opens it.
     pub fn open(&self, name: &str, sealed: &str) -> Option<String> {
         let pair = HeaderValue::try_from(format!("{name}={sealed}")).ok()?;
-        let headers = HeaderMap::from_iter([(header::COOKIE, pair)]);
-        let open = |key: &[u8; 64]| {
-            let jar = PrivateCookieJar::from_headers(&headers, Key::from(key));
-            Some(jar.get(name)?.value().to_owned())
-        };
-        self.0.iter().find_map(open)
+        self.cookie(&HeaderMap::from_iter([(header::COOKIE, pair)]), name)
     }
 }
 
@@ -120,12 +121,12 @@ mod tests {
     fn a_short_key_is_named_by_its_line_and_the_first_key_seals() {
         let (new, old) = ("n".repeat(64), "o".repeat(KEY_CHARACTERS_MIN));
         let keys = SessionKeys::parse(&format!("# newest first\n{new}\n\n {old} \n")).expect("two");
-        assert_eq!(keys.all().len(), 2);
-        assert_eq!(keys.newest(), SessionKeys::parse(&new).expect("one").newest());
-        assert_eq!(keys.all()[1], *SessionKeys::parse(&old).expect("one").newest());
+        assert_eq!(keys.0.len(), 2);
+        assert_eq!(keys.0[0], SessionKeys::parse(&new).expect("one").0[0]);
+        assert_eq!(keys.0[1], SessionKeys::parse(&old).expect("one").0[0]);
         let short = SessionKeys::parse(&format!("{new}\nshort")).err().expect("it is short");
         assert!(short.starts_with("2: the key has 5 characters"), "{short}");
         assert!(SessionKeys::parse("# nothing\n").is_err());
-        assert_ne!(SessionKeys::random().newest(), SessionKeys::random().newest());
+        assert_ne!(SessionKeys::random().0[0], SessionKeys::random().0[0]);
     }
 }

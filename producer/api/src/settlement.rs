@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use bson::DateTime;
 use client::{Error, Lagging, PAUSE_REASON_BYTES_MAX, Settlement as Said, Switched, Whose};
 use ledger::json::timestamp;
@@ -25,7 +25,6 @@ use super::call::Call;
 use super::param::string;
 use super::problem::Problem;
 use super::received::Received;
-use super::submissions::REPLAYED;
 
 /// Who pauses where nobody needs a token.
 const ANYBODY: &str = "anybody";
@@ -89,22 +88,22 @@ fn a_reason() -> Schema {
 #[serde(rename_all = "camelCase")]
 pub struct Settlement {
     /// Whether settlement is paused: workers begin nothing, and what is submitted waits.
-    paused: bool,
+    pub(super) paused: bool,
     /// Since when, by the database's clock. Absent where nobody has ever paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false, format = DateTime)]
-    since: Option<String>,
+    pub(super) since: Option<String>,
     /// Who has said so: the name of a token, or of a user as claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
-    by: Option<String>,
+    pub(super) by: Option<String>,
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
     /// What the live workers still do that do not do so yet, as they have said last; ask again until
     /// it is empty.
-    workers_left: Vec<String>,
+    pub(super) workers_left: Vec<String>,
 }
 
 impl Settlement {
@@ -142,18 +141,20 @@ pub async fn resume(call: Call) -> Result<Answer, Problem> {
 async fn switched_to(api: &Api, switched: Switched) -> Result<Answer, Problem> {
     *api.seen.0.lock().await = Some((Instant::now(), switched.settlement.clone()));
     let answer = told(api, switched.settlement.as_ref()).await.map_err(Error::after_a_write)?;
-    Ok(match switched.changed {
-        true => answer,
-        false => answer.with(REPLAYED, HeaderValue::from_static("true")),
-    })
+    Ok(answer.replayed_if(!switched.changed))
 }
 
 async fn told(api: &Api, said: Option<&Said>) -> Result<Answer, Error> {
+    Ok(Answer::json(StatusCode::OK, &stands(api, &Whose::Ledger, said).await?))
+}
+
+/// How all workers stand, or one, after what was last said of them.
+pub async fn stands(api: &Api, whose: &Whose, said: Option<&Said>) -> Result<Settlement, Error> {
     let left = match said {
-        Some(said) => api.client.not_there_yet(&Whose::Ledger, said).await?,
+        Some(said) => api.client.not_there_yet(whose, said).await?,
         None => vec![],
     };
-    Ok(Answer::json(StatusCode::OK, &Settlement::new(said, &left)))
+    Ok(Settlement::new(said, &left))
 }
 
 /// Who says so.

@@ -23,8 +23,6 @@ use super::received::{Received, Wait};
 use super::settlement;
 use super::view::Stands;
 
-/// Says that nothing was inserted, because it was there already.
-pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Says that the wish to wait was heard.
 pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -95,10 +93,7 @@ async fn single(
 pub async fn taken(api: &Api, receipt: &Receipt, wait: Option<Wait>) -> Result<Answer, Problem> {
     api.note_unpublished(receipt.unpublished.as_ref());
     let answer = stands(api, &receipt.id, receipt.state, wait).await?;
-    Ok(match receipt.known {
-        Some(_) => answer.with(REPLAYED, HeaderValue::from_static("true")),
-        None => answer,
-    })
+    Ok(answer.replayed_if(receipt.known.is_some()))
 }
 
 /// The answer that says how a transaction stands, after waiting for its end, or until it is held,

@@ -4,10 +4,8 @@
 //! changes nothing and says who was first, and the answer does not wait for the worker: it says what
 //! that still does. A name that no worker had within a day is not there.
 
-use axum::http::{HeaderValue, StatusCode};
-use bson::DateTime;
-use client::{Error, Lagging, Settlement as Said, Switched, Whose};
-use ledger::json::timestamp;
+use axum::http::StatusCode;
+use client::{Error, Settlement as Said, Switched, Whose};
 use ledger::limits::echo;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,8 +14,7 @@ use super::Api;
 use super::answer::Answer;
 use super::call::Call;
 use super::problem::Problem;
-use super::settlement::{by, needed_reason, reason};
-use super::submissions::REPLAYED;
+use super::settlement::{Settlement, by, needed_reason, reason, stands};
 
 /// Whether a worker is drained.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,15 +42,10 @@ pub struct WorkerSettlement {
 }
 
 impl WorkerSettlement {
-    fn new(worker: &str, said: Option<&Said>, left: &[Lagging]) -> WorkerSettlement {
-        WorkerSettlement {
-            worker: echo(worker).into_owned(),
-            drained: said.is_some_and(|said| said.paused),
-            since: said.map(|said| timestamp(DateTime::from_millis(said.since))),
-            by: said.map(|said| echo(&said.by).into_owned()),
-            reason: said.and_then(|said| Some(echo(said.reason.as_ref()?).into_owned())),
-            workers_left: left.iter().map(|one| echo(&one.to_string()).into_owned()).collect(),
-        }
+    fn new(worker: &str, settlement: Settlement) -> WorkerSettlement {
+        let Settlement { paused, since, by, reason, workers_left } = settlement;
+        let worker = echo(worker).into_owned();
+        WorkerSettlement { worker, drained: paused, since, by, reason, workers_left }
     }
 }
 
@@ -81,16 +73,10 @@ pub async fn resume(call: Call) -> Result<Answer, Problem> {
 async fn switched_to(api: &Api, worker: &str, switched: Switched) -> Result<Answer, Problem> {
     let answer = told(api, worker, switched.settlement.as_ref()).await;
     let answer = answer.map_err(Error::after_a_write)?;
-    Ok(match switched.changed {
-        true => answer,
-        false => answer.with(REPLAYED, HeaderValue::from_static("true")),
-    })
+    Ok(answer.replayed_if(!switched.changed))
 }
 
 async fn told(api: &Api, worker: &str, said: Option<&Said>) -> Result<Answer, Error> {
-    let left = match said {
-        Some(said) => api.client.not_there_yet(&Whose::Worker(worker.to_owned()), said).await?,
-        None => vec![],
-    };
-    Ok(Answer::json(StatusCode::OK, &WorkerSettlement::new(worker, said, &left)))
+    let settlement = stands(api, &Whose::Worker(worker.to_owned()), said).await?;
+    Ok(Answer::json(StatusCode::OK, &WorkerSettlement::new(worker, settlement)))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bson::DateTime;
 use clap::Args;
-use client::{ActEnd, ActSubject, Client, Lagging, Settlement, Switched, Whose};
+use client::{ActEnd, ActSubject, Client, Lagging, Settlement, SubjectKind, Switched, Whose};
 use ledger::json::timestamp;
 use ledger::limits::echo;
 use ledger::remedy::Remedy;
@@ -102,11 +102,9 @@ pub async fn pause(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     begin(context).await?;
-    let switching = context.client.pause(args.how.by(), &args.reason);
-    let acting = acting("settlement.pause", Some(&args.reason));
+    let pausing = context.client.pause(args.how.by(), &args.reason);
     let asked = Asked { whose: Whose::Ledger, paused: true };
-    let switched = context.act(acting, switching, |switched| asked.ended(switched)).await?;
-    asked.end(context, switched, &args.how, out).await
+    asked.carry_out(context, (pausing, Some(&args.reason)), &args.how, out).await
 }
 
 /// Lets settlement go on.
@@ -119,15 +117,10 @@ pub async fn resume(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     begin(context).await?;
-    let switching = context.client.resume(args.how.by(), args.reason.as_deref());
-    let acting = acting("settlement.resume", args.reason.as_deref());
+    let reason = args.reason.as_deref();
+    let resuming = context.client.resume(args.how.by(), reason);
     let asked = Asked { whose: Whose::Ledger, paused: false };
-    let switched = context.act(acting, switching, |switched| asked.ended(switched)).await?;
-    asked.end(context, switched, &args.how, out).await
-}
-
-fn acting<'a>(what: &'static str, reason: Option<&'a str>) -> Acting<'a> {
-    Acting { what, on: ActSubject::ledger(), reason }
+    asked.carry_out(context, (resuming, reason), &args.how, out).await
 }
 
 /// Looks whether the ledger is set up, before something is said of its settlement.
@@ -148,16 +141,40 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What is noted of it.
-    pub fn ended(&self, Switched { settlement, changed }: &Switched) -> ActEnd {
-        ActEnd::ok(self.told(settlement.as_ref(), *changed))
-    }
-
-    /// Waits for the workers, and says how it stands.
+    /// Does it, notes it as an act with its reason, waits for the workers, and says how it stands.
     ///
     /// # Errors
-    /// When MongoDB stays away, or nobody reads the output.
-    pub async fn end(
+    /// As `switching`; when MongoDB stays away, or nobody reads the output.
+    pub async fn carry_out(
+        &self,
+        context: &Context,
+        (switching, reason): (impl Future<Output = Result<Switched, client::Error>>, Option<&str>),
+        how: &HowArgs,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Exit, Error> {
+        let told = |Switched { settlement, changed }: &Switched| {
+            ActEnd::ok(self.told(settlement.as_ref(), *changed))
+        };
+        let switched = context.act(self.acting(reason), switching, told).await?;
+        self.end(context, switched, how, out).await
+    }
+
+    /// The act that it is.
+    fn acting<'a>(&self, reason: Option<&'a str>) -> Acting<'a> {
+        let what = match (&self.whose, self.paused) {
+            (Whose::Ledger, true) => "settlement.pause",
+            (Whose::Ledger, false) => "settlement.resume",
+            (Whose::Worker(_), true) => "worker.drain",
+            (Whose::Worker(_), false) => "worker.resume",
+        };
+        let on = match &self.whose {
+            Whose::Ledger => ActSubject::ledger(),
+            Whose::Worker(name) => ActSubject::of(SubjectKind::Worker, [name.as_str()]),
+        };
+        Acting { what, on, reason }
+    }
+
+    async fn end(
         &self,
         context: &Context,
         Switched { settlement, changed }: Switched,

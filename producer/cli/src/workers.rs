@@ -7,9 +7,9 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use client::{ActSubject, SubjectKind, Whose};
+use client::Whose;
 
-use crate::acting::{Acting, why};
+use crate::acting::why;
 use crate::context::Context;
 use crate::exit::{Error, Exit};
 use crate::settlement::{Asked, HowArgs, begin};
@@ -90,10 +90,8 @@ async fn drain(
     out: &mut (dyn Write + Send),
 ) -> Result<Exit, Error> {
     let draining = context.client.drain(&args.name, args.how.by(), &args.reason);
-    let acting = acting("worker.drain", &args.name, Some(&args.reason));
     let asked = Asked { whose: Whose::Worker(args.name.clone()), paused: true };
-    let drained = context.act(acting, draining, |drained| asked.ended(drained)).await?;
-    asked.end(context, drained, &args.how, out).await
+    asked.carry_out(context, (draining, Some(&args.reason)), &args.how, out).await
 }
 
 async fn resume(
@@ -103,12 +101,6 @@ async fn resume(
 ) -> Result<Exit, Error> {
     let reason = args.reason.as_deref();
     let resuming = context.client.resume_worker(&args.name, args.how.by(), reason);
-    let acting = acting("worker.resume", &args.name, reason);
     let asked = Asked { whose: Whose::Worker(args.name.clone()), paused: false };
-    let resumed = context.act(acting, resuming, |resumed| asked.ended(resumed)).await?;
-    asked.end(context, resumed, &args.how, out).await
-}
-
-fn acting<'a>(what: &'static str, name: &str, reason: Option<&'a str>) -> Acting<'a> {
-    Acting { what, on: ActSubject::of(SubjectKind::Worker, [name]), reason }
+    asked.carry_out(context, (resuming, reason), &args.how, out).await
 }

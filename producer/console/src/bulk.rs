@@ -6,17 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use api::{Answer, Code, Problem, REASON};
+use api::{Answer, Code, JobOrder, Problem, REASON};
 use bson::{Bson, DateTime};
 use ledger::limits::echo;
 use ledger::transaction::format_nanos;
 use maud::{Markup, html};
-use mongo::{ActSubject, ParkedFilter, ParkedTransaction, SubjectKind};
+use mongo::{ActSubject, JobKind, ParkedFilter, ParkedTransaction, SubjectKind};
 
 use super::act::Act;
 use super::form::Typed;
 use super::html::{grouped, items, moment, page as framed, table, text};
-use super::job::{self, JobRequest};
+use super::job;
 use super::visit::Visit;
 use super::{fields, go_to, html as answer_with};
 
@@ -277,13 +277,14 @@ pub async fn start(visit: &Visit, form: &[u8]) -> Result<Answer, Problem> {
         let again = asked(&target, &found, until, &Typed::refused(fields, problem));
         return Ok(answer_with(status, framed(Some(visit), "Are you sure?", again)));
     }
-    let ids: Vec<String> = found.items.into_iter().map(|item| item.id).collect();
-    let what = target.words(until);
-    let subject = target.subject(ids.len());
-    job::start(
-        visit,
-        JobRequest { act: target.act, what, subject, reason: echo(&reason).into_owned(), ids },
-    )
-    .await?;
+    let order = JobOrder {
+        kind: JobKind::Bulk,
+        operation: target.act.operation(),
+        words: target.words(until),
+        on: target.subject(found.items.len()),
+        ids: found.items.into_iter().map(|item| item.id).collect(),
+    };
+    let who = (visit.caller.clone(), visit.acting(&echo(&reason)));
+    visit.api.begin_job(who, order).await?;
     Ok(go_to(job::PAGE))
 }

@@ -5,11 +5,11 @@
 //! (`api::JobOrder`). Promises that each server shows the same, and that whoever steers a job
 //! steers the one that the page shows. Fails with a page that says why.
 
-use api::{Answer, Code, JobOrder, Problem};
+use api::{Answer, Code, Problem};
 use bson::DateTime;
 use ledger::json::timestamp;
 use maud::{Markup, html};
-use mongo::{ActSubject, ActWho, JobKind, JobState, JobWish, SeenJob};
+use mongo::{ActWho, JobKind, JobState, JobWish, SeenJob};
 
 use super::act::Act;
 use super::html::{grouped, link, moment, page as framed, table};
@@ -18,29 +18,6 @@ use super::{audit, fields, go_to};
 
 /// The address of the page.
 pub const PAGE: &str = "/console/job";
-
-/// What a job is for.
-pub struct JobRequest {
-    /// What is done with each item.
-    pub act: Act,
-    /// The items, in words.
-    pub what: String,
-    /// The items, as an act names them.
-    pub subject: ActSubject,
-    /// Why it is done.
-    pub reason: String,
-    /// The items.
-    pub ids: Vec<String>,
-}
-
-/// Begins a job; the servers go on with it.
-pub async fn start(visit: &Visit, order: JobRequest) -> Result<(), Problem> {
-    let JobRequest { act, what, subject, reason, ids } = order;
-    let (kind, operation) = (JobKind::Bulk, act.operation());
-    let order = JobOrder { kind, operation, words: what, on: subject, ids };
-    let who = (visit.caller.clone(), visit.acting(&reason));
-    visit.api.begin_job(who, order).await.map(drop)
-}
 
 /// `POST /console/job`: lets a job or an audit go on, pauses or stops it. Without an id, it is the
 /// bulk job that was begun last.

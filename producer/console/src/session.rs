@@ -18,8 +18,7 @@ use api::{Answer, Api, Caller, Problem, SessionKeys, Tokens};
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::IntoResponse;
-use axum_extra::extract::cookie::{Cookie, Key, PrivateCookieJar, SameSite};
+use axum_extra::extract::cookie::{Cookie, SameSite};
 use bson::DateTime;
 use ledger::hex::{from_hex, hex};
 use maud::html;
@@ -56,16 +55,10 @@ impl Session {
 
     /// The session whose cookie is among these headers, if one of the keys opens it and it is not over.
     fn of(headers: &HeaderMap, keys: &SessionKeys, now: DateTime) -> Option<Session> {
-        let session = Session::read(opened(headers, keys, COOKIE)?.value())?;
+        let session = Session::read(&keys.cookie(headers, COOKIE)?)?;
         let age = now.timestamp_millis().checked_sub(session.begun.timestamp_millis())?;
         (age < LIVES.as_millis() as i64).then_some(session)
     }
-}
-
-/// The cookie of this name, if one of the keys opens it.
-fn opened(headers: &HeaderMap, keys: &SessionKeys, name: &str) -> Option<Cookie<'static>> {
-    let keys = keys.all();
-    keys.iter().find_map(|key| PrivateCookieJar::from_headers(headers, Key::from(key)).get(name))
 }
 
 /// Who sends these headers: by a token, as to the API, or by the cookie. Nobody else.
@@ -185,9 +178,9 @@ pub fn sign_out(api: &Api) -> Answer {
 
 /// Whether this is the page to which a form that came without a session has led.
 pub fn is_unsent(keys: &SessionKeys, parts: &Parts) -> bool {
-    let named = opened(&parts.headers, keys, UNSENT);
+    let named = keys.cookie(&parts.headers, UNSENT);
     let asked = parts.uri.path_and_query().map_or("/", |asked| asked.as_str());
-    parts.method == Method::GET && named.is_some_and(|named| named.value() == digest(asked))
+    parts.method == Method::GET && named.is_some_and(|named| named == digest(asked))
 }
 
 /// The answer that has told of the form, which is told once.
@@ -219,10 +212,7 @@ fn with_cookie(
         .secure(is_secure)
         .path("/")
         .max_age(lives.try_into().expect("hours"));
-    let sealed = PrivateCookieJar::new(Key::from(keys.newest())).add(cookie).into_response();
-    for cookie in sealed.headers().get_all(header::SET_COOKIE) {
-        answer.headers.append(header::SET_COOKIE, cookie.clone());
-    }
+    answer.headers.append(header::SET_COOKIE, keys.set_cookie(cookie.build()));
     answer
 }
 

@@ -10,11 +10,12 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
 use super::examples;
+use crate::answer::REPLAYED;
 use crate::dispatch::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use crate::operation::{Gives, Operation, reference};
 use crate::param::string;
 use crate::problem::{self, Code, Problem, ProblemDetails};
-use crate::submissions::{APPLIED, REPLAYED};
+use crate::submissions::APPLIED;
 
 /// An answer that is no problem.
 pub(super) fn given(operation: &Operation, gives: &Gives) -> Response {
