@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use client::{Error, Page, ReasonCode, Told, TransactionFilter};
+use client::{Client, Error, Page, ReasonCode, Told, TransactionFilter};
 use harness::world::{World, transfer};
 use ledger::transaction::State;
 use mongodb::bson::{DateTime, Document, doc};
@@ -85,6 +85,35 @@ async fn few_of_many(world: &World, begun: i64) {
     transactions.insert_many(all).bypass_document_validation(true).await.expect("there is room");
 }
 
+async fn look(
+    client: &Client,
+    filter: &TransactionFilter,
+    look_for: Duration,
+    cursor: Option<&str>,
+) -> Page<Document> {
+    let page = client.transactions_told(filter, 10, cursor, look_for, Told::whole).await;
+    page.expect("a page")
+}
+
+/// All pages of a list, each of which looks through one stretch, because it has no time at all: what
+/// was found, and how far back each has looked, in milliseconds since 1970.
+async fn looked_without_time(
+    client: &Client,
+    filter: &TransactionFilter,
+) -> (Vec<String>, Vec<i64>) {
+    let (mut found, mut cursor, mut back_to) = (Vec::new(), None::<String>, Vec::new());
+    loop {
+        let page = look(client, filter, Duration::ZERO, cursor.as_deref()).await;
+        found.extend(ids(&page.items));
+        assert_eq!(page.looked_until.is_some(), page.next.is_some(), "{page:?}");
+        back_to.extend(page.looked_until.map(DateTime::timestamp_millis));
+        cursor = page.next;
+        if cursor.is_none() {
+            return (found, back_to);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_page_whose_time_is_up_says_how_far_back_it_has_looked_and_the_next_goes_on_there() {
     let world = world_with_history().await;
@@ -93,27 +122,12 @@ async fn a_page_whose_time_is_up_says_how_far_back_it_has_looked_and_the_next_go
     few_of_many(&world, begun).await;
     let reason = Some(ReasonCode::InsufficientFunds);
     let filter = TransactionFilter { reason, ..TransactionFilter::default() };
-    let look = async |look_for: Duration, cursor: Option<&str>| -> Page<Document> {
-        let page = client.transactions_told(&filter, 10, cursor, look_for, Told::whole).await;
-        page.expect("a page")
-    };
-    let (mut found, mut cursor, mut back_to) = (Vec::new(), None::<String>, Vec::new());
-    loop {
-        // Without any time, a page looks through one stretch.
-        let page = look(Duration::ZERO, cursor.as_deref()).await;
-        found.extend(ids(&page.items));
-        assert_eq!(page.looked_until.is_some(), page.next.is_some(), "{page:?}");
-        back_to.extend(page.looked_until.map(DateTime::timestamp_millis));
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    let (found, back_to) = looked_without_time(&client, &filter).await;
     assert_eq!(found, ["t7", "t5", "t3"]);
     // A stretch has as many as its name says, and one more that the next one begins behind.
     let expected: Vec<i64> = (1..=2).map(|n| begun + MANY - 1 - n * 5_000 - (n - 1)).collect();
     assert_eq!(back_to, expected);
-    let patient = look(Duration::from_secs(60), None).await;
+    let patient = look(&client, &filter, Duration::from_secs(60), None).await;
     assert_eq!((ids(&patient.items), patient.next, patient.looked_until), (found, None, None));
 
     // What an index serves is not cut, whatever its time is.
@@ -124,6 +138,34 @@ async fn a_page_whose_time_is_up_says_how_far_back_it_has_looked_and_the_next_go
     let listed = ["list", "--reason", "insufficient_funds", "--json"];
     let listed = world.producer(&listed).await.expect_success().stdout;
     assert_eq!(listed.lines().count(), 3, "the command looks on by itself");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn by_the_time_of_the_end_too_a_page_says_how_far_back_it_has_looked_and_goes_on_there() {
+    const ALL: i64 = 100;
+    let world = world_with_history().await;
+    let client = world.client().await;
+    let begun = from_now(-600_000).timestamp_millis();
+    let one = |n: i64| {
+        let at = DateTime::from_millis(begun + n);
+        let mut document = stored(&transfer(&format!("t{n}"), "a", "b", 1), State::Done, at);
+        if [3, 5, 7].contains(&n) {
+            document.insert("application", "another");
+        }
+        document
+    };
+    insert(&world, (0..ALL).map(one).collect()).await;
+    let ended_until = Some(SystemTime::now());
+    let application = Some("another".to_owned());
+    let filter = TransactionFilter { ended_until, application, ..TransactionFilter::default() };
+    let (found, back_to) = looked_without_time(&client, &filter).await;
+    assert_eq!(found, ["t7", "t5", "t3"]);
+    // A stretch is a page that would be full, and one more.
+    let expected: Vec<i64> = (1..=9).map(|n| begun + ALL - n * 11).collect();
+    assert_eq!(back_to, expected);
+    let patient = look(&client, &filter, Duration::from_secs(60), None).await;
+    assert_eq!((ids(&patient.items), patient.next, patient.looked_until), (found, None, None));
     world.finish().await;
 }
 
