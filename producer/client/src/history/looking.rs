@@ -7,8 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a page of a list looks.
-pub const LOOK_FOR: Duration = Duration::from_millis(200);
+/// How long a page of a list looks: with the stretch that it has begun then, and the answer, it is
+/// done within 200 ms.
+pub const LOOK_FOR: Duration = Duration::from_millis(170);
 
 /// The time of one page.
 pub(super) struct Looking {

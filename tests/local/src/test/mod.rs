@@ -6,7 +6,12 @@
 //! When a server ends by itself or the broker serves no more, so does the run.
 //! A run that was itself killed is cleaned up after by the next one. The exit code is cargo's.
 
+mod paced;
+mod tally;
+
 use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use clap::Parser;
 use harness::console::{Failure, Timings};
@@ -30,6 +35,8 @@ Examples:
   deploy/test killed_worker         those whose names contain this
   deploy/test --test-threads 1      what comes after `cargo test --workspace --no-fail-fast --`
   deploy/test --rabbitmq 4 broker:: on RabbitMQ 4 of Debian 13, which is fetched once, as root
+  deploy/test --until 1796119200    those for which there is time, what moves money first, for CI on
+                                    machines that may be slow: what fails is repeated once, alone
 
 TANDEM_MONGOD, TANDEM_RABBITMQ_SERVER and TANDEM_MONGOSH name programs of other versions than those
 that are found.
@@ -42,6 +49,10 @@ Tests see these variables, and
 Servers' data is kept in memory (/dev/shm) where there is room, else under .local/."
 )]
 pub struct Args {
+    /// End at this moment, in seconds since 1970 (`date +%s`), say which tests were not run, and
+    /// repeat those that fail, each alone
+    #[arg(long, value_name = "MOMENT", conflicts_with = "arguments")]
+    until: Option<u64>,
     /// What comes after `cargo test --workspace --no-fail-fast --`
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
@@ -69,16 +80,11 @@ async fn on_servers(
     timings: &mut Timings,
 ) -> Result<i32, Failure> {
     let mut servers = Deployment::new(directory.path());
-    let ready = async { tokio::try_join!(servers.up(), build(directory)) };
+    let ready = async { tokio::try_join!(servers.up(), build(directory.path())) };
     timings.part("servers and build", ready).await?;
-    let mut tests = cargo(directory, &["test", "--workspace", "--no-fail-fast", "--"]);
-    tests.args(&args.arguments).envs(servers.environment());
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        tests.env("RUST_TEST_THREADS", TEST_THREADS);
-    }
     let tests = async {
         tokio::select! {
-            code = run(&mut tests, directory.path()) => code,
+            code = tests(args, directory.path(), &servers) => code,
             // Each test would wait for its deadline, and blame what it tests.
             ill = health::until_ill(&servers) => Err(ill),
         }
@@ -86,17 +92,31 @@ async fn on_servers(
     timings.part("tests", tests).await
 }
 
-async fn build(directory: &RunDirectory) -> Result<(), Failure> {
+async fn tests(args: &Args, directory: &Path, servers: &Deployment) -> Result<i32, Failure> {
+    if let Some(until) = args.until {
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(until);
+        let left = until.duration_since(SystemTime::now()).unwrap_or_default();
+        return paced::tests(left, directory, servers).await;
+    }
+    let mut tests = cargo(directory, &["test", "--workspace", "--no-fail-fast", "--"]);
+    tests.args(&args.arguments).envs(servers.environment());
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        tests.env("RUST_TEST_THREADS", TEST_THREADS);
+    }
+    run(&mut tests, directory).await
+}
+
+async fn build(directory: &Path) -> Result<(), Failure> {
     let mut build = cargo(directory, &["build", "--workspace", "--bins", "--examples"]);
-    match run(&mut build, directory.path()).await? {
+    match run(&mut build, directory).await? {
         0 => Ok(()),
         _ => Err(Failure("cargo build failed".to_owned())),
     }
 }
 
-fn cargo(directory: &RunDirectory, arguments: &[&str]) -> Command {
+fn cargo(directory: &Path, arguments: &[&str]) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(arguments).current_dir(deployment::root());
-    cargo.env("TANDEM_TEST_DIR", directory.path());
+    cargo.env("TANDEM_TEST_DIR", directory);
     cargo
 }
