@@ -34,6 +34,10 @@ pub struct Accounts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     next: Option<String>,
+    /// The cursor of the page before, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    prev: Option<String>,
 }
 
 /// What has happened to an account: its transactions that are done, in the order in which they were
@@ -228,7 +232,7 @@ pub async fn list(call: Call) -> Result<Answer, Problem> {
     let page = call.api.client.accounts_told(prefixes, limit, cursor, tell).await?;
     let told = |problem| call.api.client.wrong_with_account(problem);
     let items = page.items.into_iter().map(|one| one.told(told)).collect();
-    Ok(Answer::json(StatusCode::OK, &Accounts { items, next: page.next }))
+    Ok(Answer::json(StatusCode::OK, &Accounts { items, next: page.next, prev: page.prev }))
 }
 
 /// `GET /v1/accounts/{id}/statement`

@@ -32,7 +32,9 @@ pub(super) fn of(operation: &str, status: u16) -> Option<Value> {
         ("setFloor", 200) => with_floor("-50000"),
         ("freeze", 200) => account("frozen"),
         ("close", 200) => account("closed"),
-        ("listAccounts", 200) => json!({ "items": [account("open")], "next": "eyJ2IjoxfQ" }),
+        ("listAccounts", 200) => {
+            json!({ "items": [account("open")], "next": "eyJ2IjoxfQ", "prev": "eyJ2IjowfQ" })
+        }
         ("statement", 200) => statement(),
         ("listEvents", 200) => events(),
         ("overview", 200) => overview(),

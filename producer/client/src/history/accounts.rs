@@ -10,7 +10,7 @@ use mongodb::bson::raw::cstr;
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, rawdoc};
 use serde_json::json;
 
-use super::cursor::{self, Place};
+use super::cursor::{Begin, Place, Way};
 use super::room::{AT_ONCE, Room, Tell, Told};
 use super::{Page, and_one, check_limit, id_of};
 use crate::client::Client;
@@ -21,7 +21,7 @@ impl Client {
     /// Accounts by their names, with `marks`, the number of transactions in flight on each, in
     /// place of the marks themselves, which may be many. A page has 1 to 1,000 accounts, and fewer
     /// where they have more than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX) together; `cursor` is the
-    /// `next` of the page before.
+    /// `next` of the page before, or the `prev` of the one behind.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong limit or cursor, and when the server stays away.
@@ -48,8 +48,8 @@ impl Client {
     ) -> Result<Page<T>, Error> {
         let limit = check_limit(limit)?;
         let of = json!(["accounts"]);
-        let after: Option<Place> = cursor.map(|cursor| cursor::read(&of, cursor)).transpose()?;
-        let after = after.map_or_else(String::new, |place| place.id);
+        let begin = Begin::<Place>::on(Way::Up, &of, cursor)?;
+        let way = begin.way;
         let rules = self.known_rules().await?;
         if !prefixes.is_empty() && !rules.has_texts_of_accounts() {
             let problem = "their ids are no texts, so they can't be listed by how they begin";
@@ -57,10 +57,10 @@ impl Client {
         }
         let marks = self.store().stored_path(ACCOUNTS, MARKS);
         let (mut items, mut so_far) = (Vec::new(), Room::<Place, T>::new(limit));
-        for names in ranges(prefixes, &after) {
+        for names in ranges(prefixes, &begin) {
             let read = || {
                 let room = so_far.rest();
-                let pipeline = pipeline(&names, room.left(), &marks);
+                let pipeline = pipeline(&names, way, room.left(), &marks);
                 let more = move |room: &mut Room<Place, T>, found: &RawDocument| {
                     let Some(account) = listed(found) else { return true };
                     let Some(id) = id_of(&account) else { return true };
@@ -71,13 +71,13 @@ impl Client {
             let room = self.insist(read).await?;
             so_far = room.rest();
             let is_over = room.is_over();
-            let page = room.page(|place| cursor::write(&of, place));
-            items.extend(page.items);
+            let (found, on) = room.parted(way, None);
+            items.extend(found);
             if is_over {
-                return Ok(Page { items, ..page });
+                return Ok(begin.page_on(Way::Up, &of, (items, on)));
             }
         }
-        Ok(Page { items, next: None, prev: None, looked_until: None })
+        Ok(begin.page_on(Way::Up, &of, (items, None)))
     }
 }
 
@@ -87,31 +87,38 @@ const MARKS: &str = "pendingTransactions";
 /// A range of names, as the database compares texts: byte by byte.
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
-    /// The lower end.
+    /// The least one.
     from: String,
-    /// Whether that is one of them.
-    is_from_in: bool,
     /// The first name beyond it, if there is one.
     to: Option<String>,
 }
 
-/// The names that begin with one of these, or all, and come after this one: in their order, each
+/// The names that begin with one of these, or all, as far as they are on the way: in its order, each
 /// once.
-fn ranges(prefixes: &[String], after: &str) -> Vec<Names> {
-    if prefixes.is_empty() {
-        return vec![Names { from: after.to_owned(), is_from_in: false, to: None }];
-    }
+fn ranges(prefixes: &[String], begin: &Begin<Place>) -> Vec<Names> {
+    let all = [String::new()];
+    let prefixes = if prefixes.is_empty() { &all[..] } else { prefixes };
+    let gap = begin.gap.as_ref().map(|place| place.id.as_str());
     let mut ranges: Vec<Names> = Vec::new();
+    let mut known = None;
     for prefix in prefixes.iter().collect::<BTreeSet<_>>() {
-        let to = beyond(prefix);
-        // One that begins with an earlier one is within its range, and a range may be over.
-        let is_known = ranges.last().is_some_and(|last| is_before(prefix, last.to.as_deref()));
-        if is_known || !is_before(after, to.as_deref()) {
+        // One that begins with an earlier one is within its range.
+        if known.is_some_and(|known: &String| prefix.starts_with(known.as_str())) {
             continue;
         }
-        let is_from_in = after < prefix.as_str();
-        let from = if is_from_in { prefix.as_str() } else { after };
-        ranges.push(Names { from: from.to_owned(), is_from_in, to });
+        known = Some(prefix);
+        let (mut from, mut to) = (prefix.as_str(), beyond(prefix));
+        match (begin.way, gap) {
+            (Way::Up, Some(gap)) => from = from.max(gap),
+            (Way::Down, Some(gap)) if is_before(gap, to.as_deref()) => to = Some(gap.to_owned()),
+            _ => {}
+        }
+        if is_before(from, to.as_deref()) {
+            ranges.push(Names { from: from.to_owned(), to });
+        }
+    }
+    if begin.way == Way::Down {
+        ranges.reverse();
     }
     ranges
 }
@@ -134,20 +141,20 @@ fn beyond(prefix: &str) -> Option<String> {
 
 /// A name is a text: a document with another `_id` is no account that a transaction can have.
 /// `stored_marks` is where the marks stand in the document.
-fn pipeline(names: &Names, limit: usize, stored_marks: &str) -> RawArrayBuf {
+fn pipeline(names: &Names, way: Way, limit: usize, stored_marks: &str) -> RawArrayBuf {
     let marks = format!("${MARKS}");
     let count = rawdoc! { "$cond": [{ "$isArray": &*marks }, { "$size": &*marks }, 0] };
-    let from = names.from.as_str();
-    let mut name = match names.is_from_in {
-        true => rawdoc! { "$gte": from },
-        false => rawdoc! { "$gt": from },
+    let order = match way {
+        Way::Up => 1,
+        Way::Down => -1,
     };
+    let mut name = rawdoc! { "$gte": names.from.as_str() };
     if let Some(to) = &names.to {
         name.append(cstr!("$lt"), to.as_str());
     }
     [
         rawdoc! { "$match": { "_id": name } },
-        rawdoc! { "$sort": { "_id": 1 } },
+        rawdoc! { "$sort": { "_id": order } },
         rawdoc! { "$limit": and_one(limit) },
         rawdoc! { "$replaceWith": { "document": "$$ROOT", "marks": count } },
         rawdoc! { "$unset": format!("document.{stored_marks}") },
@@ -169,21 +176,26 @@ mod tests {
 
     #[test]
     fn the_ranges_of_prefixes_have_each_name_once_in_order() {
-        let told = |prefixes: &[&str], after: &str| -> Vec<String> {
+        let told = |prefixes: &[&str], gap: &str, way: Way| -> Vec<String> {
             let prefixes: Vec<String> = prefixes.iter().map(|&it| it.to_owned()).collect();
-            let told = |Names { from, is_from_in, to }: Names| {
-                let bracket = if is_from_in { '[' } else { '(' };
-                format!("{bracket}{from}, {})", to.as_deref().unwrap_or("end"))
-            };
-            ranges(&prefixes, after).into_iter().map(told).collect()
+            let gap = (!gap.is_empty()).then(|| Place { at: 0, id: gap.to_owned() });
+            let told =
+                |Names { from, to }: Names| format!("[{from}, {})", to.as_deref().unwrap_or("end"));
+            ranges(&prefixes, &Begin { gap, way }).into_iter().map(told).collect()
         };
-        assert_eq!(told(&[], "m"), ["(m, end)"]);
+        assert_eq!(told(&[], "", Way::Up), ["[, end)"]);
+        assert_eq!(told(&[], "m", Way::Up), ["[m, end)"]);
+        assert_eq!(told(&[], "m", Way::Down), ["[, m)"]);
         let all = ["[a, b)", "[till-, till.)"];
-        assert_eq!(told(&["till-", "a", "till-7", "a", "ab"], ""), all);
-        assert_eq!(told(&["till-", "a"], "abc"), ["(abc, b)", "[till-, till.)"]);
-        assert_eq!(told(&["till-", "a"], "m"), ["[till-, till.)"]);
-        assert_eq!(told(&["till-", "a"], "till-9"), ["(till-9, till.)"]);
-        assert!(told(&["till-", "a"], "x").is_empty());
+        assert_eq!(told(&["till-", "a", "till-7", "a", "ab"], "", Way::Up), all);
+        assert_eq!(told(&["till-", "a"], "abc", Way::Up), ["[abc, b)", "[till-, till.)"]);
+        assert_eq!(told(&["till-", "a"], "abc", Way::Down), ["[a, abc)"]);
+        assert_eq!(told(&["till-", "a"], "m", Way::Up), ["[till-, till.)"]);
+        assert_eq!(told(&["till-", "a"], "m", Way::Down), ["[a, b)"]);
+        assert_eq!(told(&["till-", "a"], "till-9", Way::Up), ["[till-9, till.)"]);
+        assert_eq!(told(&["till-", "a"], "till-9", Way::Down), ["[till-, till-9)", "[a, b)"]);
+        assert!(told(&["till-", "a"], "x", Way::Up).is_empty());
+        assert!(told(&["till-", "a"], "a", Way::Down).is_empty());
         let last = format!("b{}", char::MAX);
         assert_eq!(beyond(&last).as_deref(), Some("c"));
         assert_eq!(beyond("\u{d7ff}").as_deref(), Some("\u{e000}"));

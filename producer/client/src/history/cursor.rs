@@ -95,20 +95,25 @@ impl Way {
     }
 }
 
-/// Where a page begins, and which way it goes from there, in a list whose greatest items come first.
+/// Where a page begins, and which way it goes from there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begin<P> {
-    /// None above all items.
+    /// None at the beginning of the list.
     pub gap: Option<P>,
     pub way: Way,
 }
 
 impl<P: InOrder + Serialize + for<'a> Deserialize<'a>> Begin<P> {
-    /// Where a page of the list begins: at a cursor, or above all.
+    /// Where a page of a list begins whose greatest items come first: at a cursor, or above all.
     pub(super) fn of(of: &Value, cursor: Option<&str>) -> Result<Begin<P>, Error> {
+        Begin::on(Way::Down, of, cursor)
+    }
+
+    /// The same for a list that goes this way.
+    pub(super) fn on(list: Way, of: &Value, cursor: Option<&str>) -> Result<Begin<P>, Error> {
         match cursor {
             Some(cursor) => read(of, cursor),
-            None => Ok(Begin { gap: None, way: Way::Down }),
+            None => Ok(Begin { gap: None, way: list }),
         }
     }
 
@@ -121,18 +126,27 @@ impl<P: InOrder + Serialize + for<'a> Deserialize<'a>> Begin<P> {
     }
 
     /// The page of items that were read from here, with the gap at which the list goes on, if it
-    /// does.
-    pub(super) fn page<T>(self, of: &Value, (mut items, on): (Vec<T>, Option<P>)) -> Page<T> {
+    /// does; of a list whose greatest items come first.
+    pub(super) fn page<T>(self, of: &Value, parted: (Vec<T>, Option<P>)) -> Page<T> {
+        self.page_on(Way::Down, of, parted)
+    }
+
+    /// The same of a list that goes this way.
+    pub(super) fn page_on<T>(
+        self,
+        list: Way,
+        of: &Value,
+        (mut items, on): (Vec<T>, Option<P>),
+    ) -> Page<T> {
         let way = self.way;
         let cursor = |gap, way| write(of, &Begin { gap: Some(gap), way });
         let on = on.map(|gap| cursor(gap, way));
         let back = self.gap.map(|gap| cursor(gap, way.other()));
-        let (next, prev) = match way {
-            Way::Down => (on, back),
-            Way::Up => {
-                items.reverse();
-                (back, on)
-            }
+        let (next, prev) = if way == list {
+            (on, back)
+        } else {
+            items.reverse();
+            (back, on)
         };
         Page { items, next, prev, looked_until: None }
     }

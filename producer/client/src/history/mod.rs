@@ -51,8 +51,7 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// What the next call takes as its cursor; `None` when the list has ended.
     pub next: Option<String>,
-    /// What the next call takes as its cursor to go back; `None` at the beginning of the list. Where
-    /// the list has no way back, `None` on every page.
+    /// What the next call takes as its cursor to go back; `None` at the beginning of the list.
     pub prev: Option<String>,
     /// If the page ends before it is full because it has looked long enough for what is asked for:
     /// the moment back to which it has, or up to which on the way back. Everything between that moment

@@ -8,7 +8,6 @@
 
 use mongodb::bson::Document;
 
-use super::Page;
 use super::cursor::{InOrder, Way};
 
 /// A page ends after so many bytes of documents, or of what is told of them if that is more.
@@ -86,13 +85,6 @@ impl<P, T> Room<P, T> {
         !self.is_over
     }
 
-    /// The page of a list that goes one way only.
-    pub(super) fn page(self, cursor: impl FnOnce(&P) -> String) -> Page<T> {
-        let next = self.last.filter(|_| self.is_over);
-        let next = next.as_ref().map(cursor);
-        Page { items: self.items, next, prev: None, looked_until: None }
-    }
-
     /// The items, and the gap at which the list goes on: behind the last one of them, if there was
     /// no room for more, or else where the reading was stopped, if it was.
     pub(super) fn parted(self, way: Way, stopped: Option<P>) -> (Vec<T>, Option<P>)
@@ -106,30 +98,31 @@ impl<P, T> Room<P, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cursor::Place;
     use super::*;
 
     /// A page of items of these sizes, of five at most: how many it has, and where it goes on.
-    fn page(sizes: &[(usize, usize)]) -> (usize, Option<String>) {
+    fn page(sizes: &[(usize, usize)]) -> (usize, Option<i64>) {
         let mut room = Room::new(5);
-        for (place, (stored, told)) in (1..).zip(sizes) {
-            if !room.take(place, *stored, Told { item: place, bytes: *told }) {
+        for (at, (stored, told)) in (1..).zip(sizes) {
+            let place = Place { at, id: String::new() };
+            if !room.take(place, *stored, Told { item: at, bytes: *told }) {
                 break;
             }
         }
-        let page = room.page(i32::to_string);
-        (page.items.len(), page.next)
+        let (items, on) = room.parted(Way::Down, None);
+        (items.len(), on.map(|place| place.at))
     }
 
     #[test]
     fn a_page_ends_before_what_it_has_no_room_for_and_has_one_item_at_least() {
         let half = PAGE_BYTES_MAX / 2;
-        let goes_on = |after: i32| Some(after.to_string());
         assert_eq!(page(&[]), (0, None));
         assert_eq!(page(&[(1, 0); 5]), (5, None));
-        assert_eq!(page(&[(1, 0); 6]), (5, goes_on(5)));
+        assert_eq!(page(&[(1, 0); 6]), (5, Some(5)));
         assert_eq!(page(&[(half, 0); 2]), (2, None));
-        assert_eq!(page(&[(half, 0); 3]), (2, goes_on(2)));
-        assert_eq!(page(&[(1, half); 3]), (2, goes_on(2)), "what is told may be more");
-        assert_eq!(page(&[(3 * half, 0), (1, 0)]), (1, goes_on(1)));
+        assert_eq!(page(&[(half, 0); 3]), (2, Some(2)));
+        assert_eq!(page(&[(1, half); 3]), (2, Some(2)), "what is told may be more");
+        assert_eq!(page(&[(3 * half, 0), (1, 0)]), (1, Some(1)));
     }
 }

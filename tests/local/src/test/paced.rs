@@ -90,13 +90,17 @@ struct Outcome {
 /// Runs the tests for which there is time; the exit code.
 ///
 /// # Errors
-/// When cargo can't be run, or a test program ends without the results of its tests.
+/// When cargo can't be run, when a test program ends without the results of its tests, and when there
+/// was no time for any test.
 pub async fn tests(left: Duration, directory: &Path, servers: &Deployment) -> Result<i32, Failure> {
     let until = Instant::now() + left;
     let run = Run { directory, servers, until };
     let mut outcome = run.parts().await?;
     let again = run.repeat(&mut outcome, until + REPEATED_FOR).await?;
     told(&outcome, &again);
+    if outcome.passed == 0 {
+        return Err(Failure("no test was run: the time was over before".to_owned()));
+    }
     Ok(if outcome.failed.is_empty() { 0 } else { FAILED })
 }
 

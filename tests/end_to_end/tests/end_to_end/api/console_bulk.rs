@@ -172,6 +172,7 @@ async fn bulk_jobs_need_operate_and_rest_without_their_token_until_another_opera
     assert!(!page.body.contains("<script>alert"), "{}", page.body);
     form(&api, "/console/bulk", &operating, start).await.expect(303);
     // Her token is taken away while the job goes on, and another operator comes.
+    wait_until("the first was let go on", s(60), async || parked(&world).await < MANY).await;
     std::fs::write(&file, before).expect("the file can be written");
     let otto = world.token(&file, "otto", "read,operate").await;
     api.signal(harness::process::Signal::Hup);

@@ -1,4 +1,4 @@
-//! The console's list of transactions: its filter, its pages to and fro, and its files.
+//! The console's lists: their filter, their pages to and fro, and their files.
 
 use harness::api::Api;
 use harness::world::{World, transfer};
@@ -53,5 +53,26 @@ async fn pages_go_to_and_fro_with_the_filter_and_the_files_have_it_too() {
     }
     let none = page(&api, "/console/transactions?reason=hold_limit").await;
     assert!(none.contains("There are none."), "{none}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn the_pages_of_accounts_lead_back_as_they_lead_on() {
+    let world = World::new().await;
+    let names: Vec<String> = (0..250).map(|n| format!("acc-{n:03}")).collect();
+    let accounts: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    world.accounts(&accounts).await;
+    let api = world.api(&[]).await;
+    let page = async |path: &str| api.get(path).await.expect(200).body;
+    let first = page("/console/accounts").await;
+    assert_eq!((listed(&first), link(&first, "prev")), (names[..100].to_vec(), None));
+    let second = page(&link(&first, "next").expect("it goes on")).await;
+    assert_eq!(listed(&second), names[100..200]);
+    let again = page(&link(&second, "prev").expect("there is a way back")).await;
+    assert_eq!((listed(&again), link(&again, "prev")), (listed(&first), None));
+    let third = page(&link(&second, "next").expect("it goes on")).await;
+    assert_eq!((listed(&third), link(&third, "next")), (names[200..].to_vec(), None));
+    let back = page(&link(&third, "prev").expect("there is a way back")).await;
+    assert_eq!(listed(&back), listed(&second));
     world.finish().await;
 }

@@ -26,6 +26,27 @@ async fn walk(api: &Api, path: &str) -> usize {
     seen.len()
 }
 
+/// Goes to the end of a list and back again, and sees the same pages; their items, in the list's order.
+async fn there_and_back(api: &Api, path: &str) -> Vec<String> {
+    let page =
+        async |cursor: &str| api.get(&format!("{path}&cursor={cursor}")).await.expect(200).json();
+    let first = api.get(path).await.expect(200).json();
+    assert!(first.get("prev").is_none(), "nothing comes before it: {first}");
+    let mut pages = vec![first];
+    while let Some(next) = pages[pages.len() - 1]["next"].as_str() {
+        pages.push(page(next).await);
+    }
+    let mut again = pages[pages.len() - 1].clone();
+    for before in pages.iter().rev().skip(1) {
+        again = page(again["prev"].as_str().expect("there is one before")).await;
+        assert_eq!(ids(&again), ids(before), "{path}");
+    }
+    assert!(again.get("prev").is_none(), "it is the first again: {again}");
+    let second = page(again["next"].as_str().expect("a next")).await;
+    assert_eq!(ids(&second), ids(&pages[1]), "{path}");
+    pages.iter().flat_map(ids).collect()
+}
+
 fn ids(page: &Value) -> Vec<String> {
     let items = page["items"].as_array().expect("items").iter();
     items.map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
@@ -101,6 +122,8 @@ async fn pages_visit_each_once_and_a_cursor_is_good_for_its_own_filter_only() {
         assert_eq!(walk(&api, path).await, count, "{path}");
     }
     drop(worker);
+    let names: Vec<String> = accounts.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(there_and_back(&api, "/v1/accounts?limit=10").await, names);
     let page = api.get("/v1/transactions?limit=7&account=acc-00").await.json();
     let cursor = page["next"].as_str().expect("there are more");
     for path in [

@@ -283,6 +283,9 @@ async fn to_a_bound_token_other_accounts_and_their_transactions_are_not_there() 
     let ids: Vec<&Value> =
         rest["items"].as_array().expect("items").iter().map(|it| &it["id"]).collect();
     assert_eq!((ids, &rest["next"]), (vec![&json!("shop/2")], &Value::Null));
+    let back = rest["prev"].as_str().expect("it leads back");
+    let first = api.get(&format!("/v1/accounts?cursor={back}")).await.expect(200).json();
+    assert_eq!((&first["items"], first.get("prev")), (&page["items"], None));
     let refused = api.get(PATH).await.expect(403).json();
     assert_eq!(pointer(&refused), "account");
     for (account, count) in [("shop/1", 1), ("bob", 0)] {
