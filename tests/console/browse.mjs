@@ -54,8 +54,10 @@ async function everyPage(name, options) {
   for (const address of pages) {
     const answer = await page.goto(address);
     assert.equal(answer.status(), 200, address);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
-    assert.ok(!wide, `${address} is wider than the screen`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1
+      && [...document.querySelectorAll("main *")].filter((it) => it.getBoundingClientRect().right > innerWidth + 1)
+        .map((it) => `${it.tagName} ${it.className}`).slice(0, 5).join(", "));
+    assert.equal(wide, false, `${address} is wider than the screen`);
     assert.equal(await page.locator("img").count(), 0, `${address}: foreign text became an element`);
     await accessible(page);
     if (env.CONSOLE_FIGURES) {
@@ -125,12 +127,19 @@ async function comesByALinkAndCapturesAPart() {
   assert.match(await created.getAttribute("data-ago"), /^\d+ (s|min) ago$/);
   await accessible(page);
   // A moment is typed in the zone that the form says, and sent in UTC.
-  await page.goto("/console/acts");
-  await page.waitForSelector("label[for=since]:has-text('Asia/')");
-  await page.fill("#since", "2026-01-01 05:30");
-  await page.click("main form button");
-  await page.waitForURL(/since=2026-01-01T00%3A00%3A00/);
-  assert.equal(await page.inputValue("#since"), "2026-01-01 05:30:00");
+  for (const [list, field] of [
+    ["/console/acts", "since"], ["/console/transactions", "endedSince"], ["/console/account?id=a", "from"],
+  ]) {
+    await page.goto(list);
+    await page.waitForSelector("#zone:has-text('Asia/')");
+    await page.fill(`#${field}`, "2026-01-01 05:30");
+    await page.click("main form.filter button");
+    await page.waitForURL(new RegExp(`${field}=2026-01-01T00%3A00%3A00`));
+    assert.equal(await page.inputValue(`#${field}`), "2026-01-01 05:30:00");
+    const apart = await page.evaluate(() => [...document.querySelectorAll("main .filter .field")]
+      .filter((it) => it.children[0].getBoundingClientRect().bottom <= it.children[1].getBoundingClientRect().top).length);
+    assert.equal(apart, 0, `${list}: a label stands beside its field`);
+  }
   assert.equal((await page.goto("/console/nothing")).status(), 404);
   await accessible(page);
   // The head stays in view: the page scrolls, and no box in it.
@@ -188,7 +197,7 @@ async function readerSeesNoButton() {
   const page = await visitor(env.CONSOLE_READER);
   for (const address of ["/console/account?id=a", "/console/audit"]) {
     await page.goto(address);
-    assert.equal(await page.locator("main .acts, main button").count(), 0, address);
+    assert.equal(await page.locator("main .acts, main form:not(.filter) button").count(), 0, address);
   }
   const status = await page.evaluate(async () => {
     const body = new URLSearchParams({ act: "freeze", id: "a", reason: "x" });

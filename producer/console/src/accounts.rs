@@ -6,9 +6,16 @@ use serde_json::Value;
 
 use super::act::{Act, buttons};
 use super::acts;
+use super::filter;
 use super::floor;
 use super::html::{account, items, link, moment, page, pages, state, table, text, transaction};
 use super::visit::Visit;
+
+/// The address of the page of one account.
+const ADDRESS: &str = "/console/account";
+
+/// Of which period a statement is, and how the form says it.
+const PERIOD: [(&str, &str); 2] = [("from", "Booked since"), ("to", "Booked before")];
 
 /// The order of a statement that is shown at first.
 const NEWEST: &str = "newest";
@@ -104,16 +111,22 @@ pub async fn show(visit: &Visit) -> Result<Markup, Problem> {
 async fn statement(visit: &Visit, id: &str, currency: &str) -> Markup {
     // People look for what has happened last.
     let order = visit.param("order").unwrap_or(NEWEST);
-    let mut asked = visit.params(&["from", "to", "cursor"]);
+    let mut asked = visit.params(&PERIOD.map(|(name, _)| name));
+    asked.extend(visit.params(&["cursor"]));
     asked.extend([("order", order), ("limit", "100")]);
+    let kept = [("id", id), ("order", order)];
+    let form = filter::form(ADDRESS, &kept, &filter::moments(visit, &PERIOD));
     let answer = match visit.ask("statement", id, &asked).await {
         Ok(answer) => answer,
-        Err(problem) => return html! { p.problem { "There is no statement: " (problem.detail) } },
+        Err(problem) => {
+            return html! { (form) p.problem { "There is no statement: " (problem.detail) } };
+        }
     };
     asked.retain(|(name, _)| *name != "limit");
     asked.push(("id", id));
     let booked = items(&answer, "items");
     html! {
+        (form)
         (in_other_order(order, &asked))
         (curve(booked, order == NEWEST))
         p { "Balance before: " b { (visit.amount(text(&answer, "opening"), currency)) }
@@ -131,7 +144,7 @@ async fn statement(visit: &Visit, id: &str, currency: &str) -> Markup {
                 }
             }
         }))
-        (pages("/console/account", &asked, &answer))
+        (pages(ADDRESS, &asked, &answer))
     }
 }
 
@@ -143,7 +156,7 @@ fn in_other_order(order: &str, asked: &[(&str, &str)]) -> Markup {
     };
     let same = asked.iter().copied().filter(|(name, _)| !["cursor", "order"].contains(name));
     let query: Vec<_> = same.chain([("order", other)]).collect();
-    html! { p { a href=(link("/console/account", &query)) { (told) } } }
+    html! { p { a href=(link(ADDRESS, &query)) { (told) } } }
 }
 
 /// The running balance as a line. Here alone are amounts read as numbers: for the height of a

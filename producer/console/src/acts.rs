@@ -7,11 +7,13 @@ use api::Problem;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::filter;
 use super::html::{
-    ZONE, account, grouped, items, link, moment, page, pages, state, table, text, transaction,
+    account, grouped, items, link, moment, page, pages, state, table, text, transaction,
 };
-use super::moment::{EXAMPLE, written};
 use super::visit::Visit;
+
+const ADDRESS: &str = "/console/acts";
 
 /// The acts of one account or transaction that its page shows.
 const SHOWN: &str = "20";
@@ -25,15 +27,12 @@ const FILTERS: [(&str, &str); 4] = [
 ];
 
 /// The moments between which the acts are.
-const MOMENTS: [&str; 2] = ["since", "until"];
+const MOMENTS: [(&str, &str); 2] = [("since", "Since"), ("until", "Until")];
 
 /// `GET /console/acts`
 pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
-    let moments = MOMENTS.map(|name| (name, visit.param(name).map(written)));
     let mut asked = visit.params(&FILTERS.map(|(name, _)| name));
-    for (name, moment) in &moments {
-        asked.extend(moment.as_deref().map(|moment| (*name, moment)));
-    }
+    asked.extend(visit.params(&MOMENTS.map(|(name, _)| name)));
     let cursor = visit.params(&["cursor"]);
     asked.extend(&cursor);
     asked.push(("limit", "100"));
@@ -41,19 +40,12 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
     asked.retain(|(name, _)| *name != "limit");
     let content = html! {
         p { "What people have done by the API, the console and the command line. It is noted before it is done, and kept for ever." }
-        form.filter action="/console/acts" {
-            @for (name, label) in FILTERS {
-                label for=(name) { (label) }
-                input id=(name) name=(name) value=[visit.param(name)];
-            }
-            @for ((name, moment), label) in moments.iter().zip(["Since", "Until"]) {
-                label for=(name) { (label) ", in " (ZONE) ", like " (EXAMPLE) }
-                input id=(name) name=(name) value=[moment] data-moment;
-            }
-            button { "Show" }
-        }
+        (filter::form(ADDRESS, &[], &html! {
+            @for (name, label) in FILTERS { (filter::field(visit, name, label)) }
+            (filter::moments(visit, &MOMENTS))
+        }))
         (rows(items(&answer, "items")))
-        (pages("/console/acts", &asked, &answer))
+        (pages(ADDRESS, &asked, &answer))
     };
     Ok(page(Some(visit), "Acts", content))
 }
@@ -68,7 +60,7 @@ pub async fn section(visit: &Visit, kind: &'static str, id: &str) -> Markup {
             Err(problem) => html! { p.problem { "Who did what is not known: " (problem.detail) } },
             Ok(answer) => html! {
                 (rows(items(&answer, "items")))
-                @if answer["next"].is_string() { p { a href=(link("/console/acts", &[(kind, id)])) { "All of them" } } }
+                @if answer["next"].is_string() { p { a href=(link(ADDRESS, &[(kind, id)])) { "All of them" } } }
             },
         },
     };
@@ -86,7 +78,7 @@ fn rows(acts: &[Value]) -> Markup {
             @for act in acts {
                 tr {
                     td { (moment(text(act, "at"))) }
-                    th scope="row" { (text(act, "what")) }
+                    th.what scope="row" { (text(act, "what")) }
                     td { (subject(&act["on"])) }
                     td { (who(&act["who"])) }
                     td { (text(act, "reason")) }

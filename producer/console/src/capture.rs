@@ -22,7 +22,11 @@ pub fn input(shown: &Value, typed: &Typed, amount: impl Fn(&str) -> Markup) -> M
             p.note { "All that is held is captured. To capture a part of several legs, use the command line or the API." }
         };
     };
-    let label = html! { "How much to capture: " (held) " is all that is held, " (amount(held)) };
+    let read = amount(held);
+    let label = html! {
+        "How much to capture: " (held) " is all that is held"
+        @if read.0 != held { ", " (read) }
+    };
     typed.field(FIELD, &label, held, 40)
 }
 

@@ -19,7 +19,7 @@ function ago(ms) {
   const s = Math.floor(Math.abs(ms) / 1000);
   const told = s < 120 ? `${s} s` : s < 7200 ? `${Math.floor(s / 60)} min`
     : s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} days`;
-  return ms < 0 ? `in ${told}` : `${told} ago`;
+  return ms <= -1000 ? `in ${told}` : `${told} ago`;
 }
 
 // The clock of the server: that of this machine may be wrong.
@@ -31,8 +31,7 @@ function moments(page, as_of) {
   for (const time of page.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     if (isNaN(at)) continue;
-    const fraction = /\.\d+/.exec(time.dateTime)?.[0] ?? "";
-    const text = `${local(at)}${fraction} ${offset(at)}`;
+    const text = `${local(at)}.${String(at.getMilliseconds()).padStart(3, "0")} ${offset(at)}`;
     if (time.textContent !== text) {
       time.title = time.textContent;
       time.textContent = text;

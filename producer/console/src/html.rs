@@ -156,8 +156,16 @@ pub fn items<'a>(of: &'a Value, name: &str) -> &'a [Value] {
 
 /// A moment, in UTC. The script makes it one of the viewer's zone, and says how long ago it is.
 pub fn moment(text: &str) -> Markup {
-    let shown = text.replacen('T', " ", 1).replace('Z', " UTC");
+    let shown = exact(text);
     html! { @if text.is_empty() { "not kept" } @else { time datetime=(text) { (shown) } } }
+}
+
+/// A moment of RFC 3339 in UTC as it is read, always with milliseconds, so that those of a list stand
+/// one below the other.
+fn exact(text: &str) -> String {
+    let text = text.trim_end_matches('Z').replacen('T', " ", 1);
+    let (seconds, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    format!("{seconds}.{fraction:0<3} UTC")
 }
 
 /// A state, by its name and a color.
@@ -169,6 +177,24 @@ pub fn state(name: &str) -> Markup {
         _ => "calm",
     };
     html! { span.badge.(class) { (name) } }
+}
+
+/// An amount whose thousands stand a little apart, if it has five whole digits or more. Whoever copies
+/// it gets the digits alone, as forms and commands take them.
+pub fn spaced(amount: &str) -> Markup {
+    let from = amount.find(|it: char| it.is_ascii_digit()).unwrap_or(amount.len());
+    let (before, rest) = amount.split_at(from);
+    let (whole, after) =
+        rest.split_at(rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len()));
+    if whole.len() < 5 {
+        return html! { (amount) };
+    }
+    let (first, thousands) = whole.split_at((whole.len() - 1) % 3 + 1);
+    html! {
+        (before) (first)
+        @for at in (0..thousands.len()).step_by(3) { span.apart { (thousands[at..at + 3]) } }
+        (after)
+    }
 }
 
 /// A number with its thousands set apart, like 12,345.

@@ -9,6 +9,7 @@ mod back;
 mod bulk;
 mod capture;
 mod chart;
+mod filter;
 mod floor;
 mod form;
 mod handbook;

@@ -8,6 +8,7 @@ use ledger::transaction::{ReasonCode, State};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::filter;
 use super::guarded;
 use super::html::{account, items, link, moment, page, pages, state, table, text, transaction};
 use super::visit::Visit;
@@ -54,29 +55,13 @@ pub async fn export(visit: &Visit, operation: &str) -> Result<Answer, Problem> {
 }
 
 fn form(visit: &Visit) -> Markup {
-    let choice = |name: &str, label: &str, words: &[&str]| {
-        let chosen = visit.param(name);
-        html! {
-            label for=(name) { (label) }
-            select id=(name) name=(name) {
-                option value="" { "any" }
-                @for word in words { option value=(word) selected[chosen == Some(*word)] { (word) } }
-            }
-        }
+    let fields = html! {
+        (filter::choice(visit, "state", "State", &State::ALL.map(State::as_str)))
+        (filter::choice(visit, "reason", "Reason", &ReasonCode::ALL.map(ReasonCode::as_str)))
+        (filter::field(visit, "account", "Account"))
+        (filter::moments(visit, &MOMENTS))
     };
-    html! {
-        form.filter action=(ADDRESS) {
-            (choice("state", "State", &State::ALL.map(State::as_str)))
-            (choice("reason", "Reason", &ReasonCode::ALL.map(ReasonCode::as_str)))
-            label for="account" { "Account" }
-            input #account name="account" value=[visit.param("account")];
-            @for (name, label) in MOMENTS {
-                label for=(name) { (label) }
-                input id=(name) name=(name) value=[visit.param(name)] maxlength="40" placeholder="2026-11-01T00:00:00Z";
-            }
-            button { "Show" }
-        }
-    }
+    filter::form(ADDRESS, &[], &fields)
 }
 
 fn rows(visit: &Visit, answer: &Value) -> Markup {

@@ -14,6 +14,9 @@ use maud::{Markup, html};
 use mongo::Settlement;
 use serde_json::Value;
 
+use super::filter::MOMENTS;
+use super::html::spaced;
+use super::moment::written;
 use super::session;
 
 /// The longest answer that a page is made of.
@@ -49,7 +52,7 @@ impl Visit {
         parts: &Parts,
     ) -> Visit {
         let query = parts.uri.query().unwrap_or_default();
-        let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let query = form_urlencoded::parse(query.as_bytes()).into_owned().map(in_utc).collect();
         Visit {
             caller,
             person: Person {
@@ -81,7 +84,8 @@ impl Visit {
     /// An amount as a person reads it; as it is written, it stands in the title.
     pub fn amount(&self, written: &str, currency: &str) -> Markup {
         let shown = self.api.amount(written, currency);
-        html! { @if shown == written { (shown) } @else { span title=(written) { (shown) } } }
+        let digits = spaced(&shown);
+        html! { @if shown == written { (digits) } @else { span title=(written) { (digits) } } }
     }
 
     /// A parameter. An empty one, as forms send them, is none.
@@ -187,4 +191,10 @@ async fn answer_to(
     received: Received,
 ) -> Result<Answer, Problem> {
     ask_api(api, who, routes::named(name), received).await
+}
+
+/// A parameter of an address. Moments come as people type them, if no script has written them in UTC.
+fn in_utc((name, value): (String, String)) -> (String, String) {
+    let value = if MOMENTS.contains(&name.as_str()) { written(&value) } else { value };
+    (name, value)
 }

@@ -1,7 +1,9 @@
 //! The console's lists: their filter, their pages to and fro, and their files.
 
 use harness::api::Api;
+use harness::wait::s;
 use harness::world::{World, transfer};
+use serde_json::json;
 
 /// The address of a link.
 fn link(page: &str, rel: &str) -> Option<String> {
@@ -74,5 +76,55 @@ async fn the_pages_of_accounts_lead_back_as_they_lead_on() {
     assert_eq!((listed(&third), link(&third, "next")), (names[200..].to_vec(), None));
     let back = page(&link(&third, "prev").expect("there is a way back")).await;
     assert_eq!(listed(&back), listed(&second));
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn moments_are_taken_as_people_type_them_in_each_list_and_a_wrong_one_leaves_the_form() {
+    let world = World::new().await;
+    world.accounts(&[("a", 100), ("b", 0)]).await;
+    let api = world.api(&[]).await;
+    api.post(
+        "/v1/transactions",
+        &json!({ "id": "t", "source": "a", "destination": "b", "value": 1 }),
+    )
+    .await
+    .expect(202);
+    let worker = world.worker("one").start().await;
+    world.wait_final(s(60)).await;
+    let page = async |path: &str| api.get(path).await.expect(200).body;
+    for (list, since, until) in [
+        ("/console/transactions?state=done", "since", "until"),
+        ("/console/transactions?state=done", "endedSince", "endedUntil"),
+        ("/console/account?id=a", "from", "to"),
+    ] {
+        for (moment, name, is_there) in [
+            ("2020-01-01+08:30", since, true),
+            ("2020-01-01", since, true),
+            ("2120-01-01+08:30:00.5", since, false),
+            ("2120-01-01T08:30", until, true),
+            ("2020-01-01+08:30", until, false),
+        ] {
+            let path = format!("{list}&{name}={moment}");
+            let shown = page(&path).await;
+            assert_eq!(
+                shown.contains(r#"<th scope="row"><a class="id" href="/console/transaction?id=t""#),
+                is_there,
+                "{path}: {shown}"
+            );
+            assert!(
+                shown.contains(&format!(r#"id="{name}" name="{name}" value="2"#)),
+                "{path}: {shown}"
+            );
+        }
+    }
+    let wrong = page("/console/account?id=a&from=yesterday").await;
+    for part in ["There is no statement: from", r#"name="from" value="yesterday""#, "Show</button>"]
+    {
+        assert!(wrong.contains(part), "{part}: {wrong}");
+    }
+    let refused = api.get("/console/transactions?since=yesterday").await.expect(422).body;
+    assert!(refused.contains("since"), "{refused}");
+    drop(worker);
     world.finish().await;
 }
