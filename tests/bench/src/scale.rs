@@ -30,8 +30,9 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 const NEAR: [(usize, Way); 5] =
     [(1, Way::Share), (2, Way::Share), (4, Way::Share), (1, Way::Standby), (4, Way::Standby)];
 const FAR: [usize; 4] = [1, 2, 4, 8];
-/// So many transfers there are at least for each worker.
-const EACH_AT_LEAST: usize = 60_000;
+/// So many transfers there are at least, and as many for each number of workers: how large a backlog is
+/// changes what a transfer costs.
+const AT_LEAST: usize = 240_000;
 /// The first tenth of the transfers, and the last, are not counted.
 const UNCOUNTED_ONE_IN: u64 = 10;
 
@@ -142,7 +143,7 @@ async fn measure(
 ) -> Result<Replicas, String> {
     way.choose(field).await;
     let accounts = bench.args.accounts;
-    let least = if bench.args.quick { 0 } else { workers * EACH_AT_LEAST };
+    let least = if bench.args.quick { 0 } else { AT_LEAST };
     let total = bench.args.scale().transfers.max(least);
     tandem::prepare(field, accounts).await;
     let load = Load::generate(Workload::Uniform, accounts, total, bench.args.seed);
