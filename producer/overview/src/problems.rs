@@ -3,6 +3,7 @@
 //! Owns the sentences and the thresholds. Promises that each kind stands in the list at most once,
 //! the worst first, and that nothing is said of what is not known.
 
+use bson::DateTime;
 use ledger::remedy::Remedy;
 
 use super::flow::Totals;
@@ -22,6 +23,8 @@ const REFUSALS: u64 = 20;
 const REFUSALS_SHARE: f64 = 0.2;
 /// A producer that dies once leaves fewer, as a rule.
 const FORGOTTEN: u64 = 20;
+/// A worker connects to the broker within this time after its start, as a rule.
+const STARTING_MS: i64 = 5_000;
 /// So many names stand in a sentence.
 const NAMES: usize = 3;
 
@@ -322,9 +325,17 @@ fn silent(overview: &Overview) -> Option<Problem> {
     })
 }
 
+/// Whether it was last seen so soon after its start that it may not have connected yet.
+fn is_starting(worker: &Worker) -> bool {
+    let ms = |at: &str| DateTime::parse_rfc3339_str(at).ok().map(DateTime::timestamp_millis);
+    let started = worker.started_at.as_deref().and_then(ms);
+    let up = started.and_then(|started| Some(ms(&worker.seen_at)? - started));
+    up.is_some_and(|up| up < STARTING_MS)
+}
+
 fn without_broker(overview: &Overview) -> Option<Problem> {
-    let cut_off = overview.workers.iter().filter(|worker| is_here(worker) && !worker.broker);
-    let cut_off: Vec<&Worker> = cut_off.collect();
+    let is_cut_off = |worker: &&Worker| is_here(worker) && !worker.broker && !is_starting(worker);
+    let cut_off: Vec<&Worker> = overview.workers.iter().filter(is_cut_off).collect();
     (!cut_off.is_empty()).then(|| Problem {
         code: "worker_without_broker",
         severity: Severity::Warning,
@@ -690,6 +701,18 @@ mod tests {
             let problem = problems(&overview, &Totals::default(), 0, None).remove(0);
             assert!(!problem.remedy.is_empty() && !problem.cause.is_empty(), "{problem:?}");
         }
+    }
+
+    #[test]
+    fn a_worker_that_has_just_started_may_still_be_on_its_way_to_the_broker() {
+        let mut overview = well();
+        let worker = &mut overview.workers[0];
+        worker.broker = false;
+        worker.started_at = Some("2026-11-23T09:00:00Z".to_owned());
+        worker.seen_at = "2026-11-23T09:00:04.999Z".to_owned();
+        assert_eq!(codes(&overview, 0), [""; 0]);
+        overview.workers[0].seen_at = "2026-11-23T09:00:05Z".to_owned();
+        assert_eq!(codes(&overview, 0), ["worker_without_broker"]);
     }
 
     #[test]
