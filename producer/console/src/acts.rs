@@ -52,11 +52,9 @@ pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
 
 /// The newest acts on an account or a transaction; `kind` is the parameter that names it.
 pub async fn section(visit: &Visit, kind: &'static str, id: &str) -> Markup {
-    let content = match visit.may("listActs") {
-        false => {
-            html! { p.note { "To see who did what, sign in with a token that has the scope operate." } }
-        }
-        true => match visit.ask("listActs", "", &[(kind, id), ("limit", SHOWN)]).await {
+    let content = match visit.require("listActs") {
+        Err(problem) => html! { p.note { "Who did what is not shown: " (problem.detail) "." } },
+        Ok(()) => match visit.ask("listActs", "", &[(kind, id), ("limit", SHOWN)]).await {
             Err(problem) => html! { p.problem { "Who did what is not known: " (problem.detail) } },
             Ok(answer) => html! {
                 (rows(items(&answer, "items")))

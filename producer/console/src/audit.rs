@@ -19,6 +19,9 @@ use super::visit::Visit;
 /// The address of the page.
 pub const PAGE: &str = "/console/audit";
 
+/// Whoever may ask for this operation may see the page, which is about all accounts.
+pub const SEEN_BY: &str = "overview";
+
 /// Begins an audit; a server goes on with it.
 pub async fn start(visit: &Visit, person: &Person) -> Result<(), Problem> {
     let order = JobOrder {
@@ -33,6 +36,7 @@ pub async fn start(visit: &Visit, person: &Person) -> Result<(), Problem> {
 
 /// `GET /console/audit`
 pub async fn page(visit: &Visit) -> Result<Markup, Problem> {
+    visit.require(SEEN_BY)?;
     let job = visit.api.last_job(JobKind::Audit).await?;
     let may_steer = visit.may("listParked");
     let running = job.as_ref().is_some_and(|job| job.state.is_alive());

@@ -8,6 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::audit;
 use super::visit::Visit;
 use super::{SCRIPT, STYLE, asks_for_tokens};
 
@@ -15,13 +16,14 @@ use super::{SCRIPT, STYLE, asks_for_tokens};
 static VERSION: LazyLock<String> =
     LazyLock::new(|| hex(&Sha256::digest([STYLE, SCRIPT].concat()))[..16].to_owned());
 
-const MENU: [(&str, &str); 6] = [
-    ("/", "Overview"),
-    ("/console/transactions", "Transactions"),
-    ("/console/accounts", "Accounts"),
-    ("/console/letters", "Dead letters"),
-    ("/console/audit", "Audit"),
-    ("/console/acts", "Acts"),
+/// The pages of the menu, each with an operation that only those may ask for who may see the page.
+const MENU: [(&str, &str, &str); 6] = [
+    ("/", "Overview", "overview"),
+    ("/console/transactions", "Transactions", "listTransactions"),
+    ("/console/accounts", "Accounts", "listAccounts"),
+    ("/console/letters", "Dead letters", "listDeadLetters"),
+    ("/console/audit", "Audit", audit::SEEN_BY),
+    ("/console/acts", "Acts", "listActs"),
 ];
 
 /// The zone in which moments are shown and read. The script writes that of the viewer in its place.
@@ -87,12 +89,19 @@ fn foot() -> Markup {
     }
 }
 
-/// All pages of the menu, for whoever has found none.
-pub fn places() -> Markup {
+/// The pages of the menu that the visitor may see; all of them, if nobody is known.
+fn menu_of(visit: Option<&Visit>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_for = move |operation| visit.is_none_or(|visit| visit.may(operation));
+    let may_see = MENU.into_iter().filter(move |(_, _, operation)| is_for(operation));
+    may_see.map(|(address, name, _)| (address, name))
+}
+
+/// What there is for the visitor, for whoever has found nothing.
+pub fn places(visit: Option<&Visit>) -> Markup {
     html! {
         nav.places aria-label="What there is" {
             ul {
-                @for (address, name) in MENU { li { a href=(address) { (name) } } }
+                @for (address, name) in menu_of(visit) { li { a href=(address) { (name) } } }
                 li { a href="/console/handbook" { "Handbook for operators" } }
                 li { a href="/v1" { "The HTTP API, for programs" } }
             }
@@ -104,7 +113,7 @@ fn menu(visit: &Visit) -> Markup {
     let here = |address: &str| (visit.path == address).then_some("page");
     html! {
         nav aria-label="Pages" {
-            @for (address, name) in MENU {
+            @for (address, name) in menu_of(Some(visit)) {
                 a href=(address) aria-current=[here(address)] { (name) }
             }
         }

@@ -184,7 +184,7 @@ fn failed(visit: Option<&Visit>, problem: &Problem) -> Answer {
             h2 { (problem.code.title()) }
             p { (problem.detail) }
         }
-        @if is_nowhere { h2 { "What there is" } (html::places()) }
+        @if is_nowhere { h2 { "What there is" } (html::places(visit)) }
         @else { p { a href="/" { "To the overview" } } }
     };
     let answer = html(problem.code.status(), html::page(visit, title, content));

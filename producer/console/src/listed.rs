@@ -29,6 +29,13 @@ const MOMENTS: [(&str, &str); 4] = [
 
 /// `GET /console/transactions`
 pub async fn list(visit: &Visit) -> Result<Markup, Problem> {
+    if let (Some(own), None) = (visit.bound_to(), visit.param("account")) {
+        let content = html! {
+            (form(visit))
+            p { "Name the account: your token is bound to those that begin with: " b { (own) } "." }
+        };
+        return Ok(page(Some(visit), "Transactions", content));
+    }
     let filter = visit.params(&FILTER);
     let cursor = visit.param("cursor");
     let mut asked = filter.clone();

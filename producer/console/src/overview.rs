@@ -12,13 +12,20 @@ use super::act::{Act, buttons};
 use super::chart::chart;
 use super::handbook::reference;
 use super::html::{
-    count, grouped, items, link, moment, page as framed, rounded, sentence, state, table, text,
-    transaction,
+    count, grouped, items, link, moment, page as framed, places, rounded, sentence, state, table,
+    text, transaction,
 };
 use super::visit::Visit;
 
 /// `GET /`
 pub async fn page(visit: &Visit) -> Result<Markup, Problem> {
+    if let Some(own) = visit.bound_to() {
+        let content = html! {
+            p { "An overview is about all accounts, and your token is bound to those that begin with: " b { (own) } ". This is there for you:" }
+            (places(Some(visit)))
+        };
+        return Ok(framed(Some(visit), "Overview", content));
+    }
     let seen = visit.ask("overview", "", &[]).await?;
     let points = items(&seen, "points");
     let content = html! {

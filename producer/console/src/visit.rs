@@ -88,6 +88,12 @@ impl Visit {
         html! { @if shown == written { (digits) } @else { span title=(written) { (digits) } } }
     }
 
+    /// How the names of the accounts begin that the visitor's token is bound to, if it is.
+    pub fn bound_to(&self) -> Option<String> {
+        let access = self.caller.access(false);
+        access.is_bound().then(|| access.accounts().join(", "))
+    }
+
     /// A parameter. An empty one, as forms send them, is none.
     pub fn param(&self, name: &str) -> Option<&str> {
         let found = self.query.iter().find(|(of, _)| of == name);

@@ -393,6 +393,55 @@ const SAMPLED: [&str; 7] = [
 ];
 
 #[tokio::test]
+async fn a_visitor_with_a_bound_token_finds_its_own_accounts_and_nothing_about_all() {
+    let world = World::new().await;
+    let file = world.directory().join("tokens");
+    let path = file.to_str().expect("UTF-8").to_owned();
+    let scopes = "read,submit,hold,reverse,accounts,operate";
+    let token = world.token_with(&file, "till", scopes, &["--accounts", "shop/"]).await;
+    let reader = world.token(&file, "reader", "read").await;
+    world.accounts(&[("shop/1", 9), ("shop/2", 0), ("bob", 9)]).await;
+    let both = [transfer("ours", "shop/1", "bob", 1), transfer("theirs", "bob", "bob2", 1)];
+    world.submit(&both, 1).await;
+    let worker = world.worker("one").start().await;
+    world.wait_final(s(60)).await;
+    let api = world.api(&["--tokens", &path]).await;
+    let cookie = sign_in(&api, &token).await;
+    let page = async |path: &str| api.send("GET", path, &[("Cookie", cookie.as_str())], "").await;
+    let menu = |body: &str| {
+        let nav = body.split("<nav aria-label=\"Pages\">").nth(1).expect("a menu");
+        let nav = nav.split("</nav>").next().expect("it ends");
+        nav.split("href=\"")
+            .skip(1)
+            .map(|it| it.split('"').next().expect("an address").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let first = page("/").await.expect(200).body;
+    assert!(first.contains("bound to those that begin with: <b>shop/</b>"), "{first}");
+    let own = ["/console/transactions", "/console/accounts"];
+    assert_eq!(menu(&first), own, "no page that is about all accounts: {first}");
+    for whole in ["audit", "letters", "acts", "job", "bulk?act=unpark&code=x", "stream"] {
+        let refused = page(&format!("/console/{whole}")).await.expect(403).body;
+        assert!(refused.contains("is bound to accounts"), "{whole}: {refused}");
+    }
+    let asked = page("/console/transactions").await.expect(200).body;
+    assert!(asked.contains("Name the account") && asked.contains("id=\"account\""), "{asked}");
+    for (account, is_there) in [("shop%2F1", true), ("bob", false)] {
+        let listed = page(&format!("/console/transactions?account={account}")).await.expect(200);
+        assert_eq!(listed.body.contains("transaction?id=ours"), is_there, "{}", listed.body);
+    }
+    let accounts = page("/console/accounts").await.expect(200).body;
+    assert!(accounts.contains("shop/1") && !accounts.contains("bob"), "{accounts}");
+    // Nor is a page in the menu of somebody whose token lacks the scope.
+    let cookie = sign_in(&api, &reader).await;
+    let overview = api.send("GET", "/", &[("Cookie", cookie.as_str())], "").await.expect(200).body;
+    let seen = ["/", "/console/transactions", "/console/accounts", "/console/audit"];
+    assert_eq!(menu(&overview), seen);
+    drop(worker);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_page_asks_the_database_a_few_questions() {
     let world = World::new().await;
     world.accounts(&[("a", 10), ("b", 0)]).await;
