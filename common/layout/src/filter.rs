@@ -91,6 +91,13 @@ fn condition(kind: Value<'_>, value: RawBsonRef<'_>) -> Raw<RawBson> {
                 let types: RawArrayBuf = kind.types().iter().copied().collect();
                 stored.append(cstr("$type"), types);
             }
+            // The least text above that of an id, where a list goes on in its other direction.
+            ("$gte" | "$lt", Value::Id(kind), RawBsonRef::String(text))
+                if kind != IdKind::Text && text.ends_with('\0') =>
+            {
+                let name = if name == "$gte" { "$gt" } else { "$lte" };
+                stored.append(cstr(name), kind.stored(&text[..text.len() - 1]));
+            }
             (_, Value::Id(_), RawBsonRef::Array(values)) => {
                 let mut all = RawArrayBuf::new();
                 for value in values {

@@ -269,6 +269,25 @@ fn what_is_computed_beside_fields_is_read_with_those_that_were_asked_for() {
 }
 
 #[test]
+fn a_list_goes_on_at_the_same_item_whatever_ids_are_and_in_both_directions() {
+    let asked = |condition: Document| {
+        let find = doc! { "find": "accounts", "filter": { "_id": condition } };
+        let Command { sent, .. } =
+            layout().command(&raw(&find), KeptOnce::ByValidator).expect("BSON");
+        plain(sent).get_document("filter").expect("a filter").clone()
+    };
+    let above = format!("{A}\0");
+    for (own, stored) in [
+        (doc! { "$gte": A }, doc! { "$gte": a() }),
+        (doc! { "$lt": A }, doc! { "$lt": a() }),
+        (doc! { "$gte": &above }, doc! { "$gt": a() }),
+        (doc! { "$gte": "", "$lt": &above }, doc! { "$type": ["objectId"], "$lte": a() }),
+    ] {
+        assert_eq!(asked(own.clone()), doc! { "_id": stored }, "{own}");
+    }
+}
+
+#[test]
 fn what_a_change_has_set_is_read_by_paths_and_by_objects_that_are_new() {
     let of = layout().transactions;
     let updated = |fields: Document| plain(of.updated(&raw(&fields)).expect("BSON"));

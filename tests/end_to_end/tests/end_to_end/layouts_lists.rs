@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use client::{Client, Period, TransactionFilter};
+use client::{Page, Period, TransactionFilter};
 use futures_util::TryStreamExt;
 use ledger::amount::Amount;
 use ledger::event::End;
 use ledger::transaction::{ParkCode, Parked};
 use mongo::{NOTES, Source};
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::layouts::{SCHEMA, collection, world_of};
 use crate::layouts_audit::{BY_NAME, PAYMENTS, settled};
@@ -31,22 +31,22 @@ async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
     assert_eq!((statement.opening, statement.closing), (Amount::Int(1_000), Amount::Int(980)));
     assert_eq!(statement.entries.len() as u64, 2 * all / 10);
 
-    let own: Vec<String> = pages(&client).await;
+    let filter = TransactionFilter::default();
+    let own = there_and_back(async |cursor: Option<&str>| {
+        client.transactions(&filter, 7, cursor).await.expect("MongoDB is there")
+    })
+    .await;
     let mut expected: Vec<String> = (1..=PAYMENTS).map(|id| id.to_string()).collect();
     let mut listed = own.clone();
     listed.sort();
     expected.sort();
     assert_eq!(listed, expected, "each is listed once");
-    let (mut names, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = client.accounts(3, cursor.as_deref()).await.expect("MongoDB is there");
-        names.extend(page.items.iter().map(|one| one.get_str("_id").expect("a text").to_owned()));
+    let names = there_and_back(async |cursor: Option<&str>| {
+        let page = client.accounts(3, cursor).await.expect("MongoDB is there");
         assert!(page.items.iter().all(|one| one.get_i32("marks").ok() == Some(0)), "{page:?}");
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+        page
+    })
+    .await;
     for user in &users {
         assert!(names.contains(&user.to_hex()), "{names:?}");
     }
@@ -71,19 +71,24 @@ async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
     world.finish().await;
 }
 
-/// All transactions that were created, by pages, some of which have the same moment.
-async fn pages(client: &Client) -> Vec<String> {
-    let (mut ids, mut cursor) = (Vec::new(), None);
-    loop {
-        let filter = TransactionFilter::default();
-        let page = client.transactions(&filter, 7, cursor.as_deref()).await;
-        let page = page.expect("MongoDB is there");
-        ids.extend(page.items.iter().map(|one| one.get_str("_id").expect("a text").to_owned()));
-        cursor = page.next;
-        if cursor.is_none() {
-            return ids;
-        }
+/// Goes through a list page by page, some items of which have the same moment, and back again, and
+/// sees the same pages; the ids.
+async fn there_and_back(page: impl AsyncFn(Option<&str>) -> Page<Document>) -> Vec<String> {
+    let ids = |page: &Page<Document>| -> Vec<String> {
+        page.items.iter().map(|one| one.get_str("_id").expect("a text").to_owned()).collect()
+    };
+    let mut pages = vec![page(None).await];
+    while let Some(next) = pages[pages.len() - 1].next.clone() {
+        pages.push(page(Some(&next)).await);
     }
+    let mut back = pages[pages.len() - 1].prev.clone();
+    for before in pages.iter().rev().skip(1) {
+        let again = page(Some(&back.expect("there is a way back"))).await;
+        assert_eq!(ids(&again), ids(before));
+        back = again.prev;
+    }
+    assert_eq!(back, None, "it is the first again");
+    pages.iter().flat_map(ids).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
