@@ -198,25 +198,24 @@ pub fn spaced(amount: &str) -> Markup {
     if whole.len() < 5 {
         return html! { (amount) };
     }
-    let (first, thousands) = whole.split_at((whole.len() - 1) % 3 + 1);
+    let mut thousands = thousands(whole);
     html! {
-        (before) (first)
-        @for at in (0..thousands.len()).step_by(3) { span.apart { (thousands[at..at + 3]) } }
+        (before) @if let Some(first) = thousands.next() { (first) }
+        @for digits in thousands { span.apart { (digits) } }
         (after)
     }
 }
 
 /// A number with its thousands set apart, like 12,345.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
+    thousands(&number.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// The digits of a whole number, three at a time; the first ones may be fewer.
+fn thousands(digits: &str) -> impl Iterator<Item = &str> {
+    let (first, rest) = digits.split_at(digits.len() % 3);
+    let rest = (0..rest.len()).step_by(3).map(|at| &rest[at..at + 3]);
+    Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest)
 }
 
 /// A number that was measured, rounded; a dash where there is none.
