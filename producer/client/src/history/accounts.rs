@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use mongo::ACCOUNTS;
 use mongodb::bson::raw::cstr;
 use mongodb::bson::{Document, RawArrayBuf, RawDocument, rawdoc};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cursor::{Begin, Place, Way};
+use super::cursor::{Begin, InOrder, Way};
 use super::room::{AT_ONCE, Room, Tell, Told};
 use super::{Page, and_one, check_limit, id_of};
 use crate::client::Client;
@@ -48,7 +49,7 @@ impl Client {
     ) -> Result<Page<T>, Error> {
         let limit = check_limit(limit)?;
         let of = json!(["accounts"]);
-        let begin = Begin::<Place>::on(Way::Up, &of, cursor)?;
+        let begin = Begin::<Name>::of(&of, cursor)?;
         let way = begin.way;
         let rules = self.known_rules().await?;
         if !prefixes.is_empty() && !rules.has_texts_of_accounts() {
@@ -56,15 +57,15 @@ impl Client {
             return Err(Error::refused("accounts", problem));
         }
         let marks = self.store().stored_path(ACCOUNTS, MARKS);
-        let (mut items, mut so_far) = (Vec::new(), Room::<Place, T>::new(limit));
+        let (mut items, mut so_far) = (Vec::new(), Room::<Name, T>::new(limit));
         for names in ranges(prefixes, &begin) {
             let read = || {
                 let room = so_far.rest();
                 let pipeline = pipeline(&names, way, room.left(), &marks);
-                let more = move |room: &mut Room<Place, T>, found: &RawDocument| {
+                let more = move |room: &mut Room<Name, T>, found: &RawDocument| {
                     let Some(account) = listed(found) else { return true };
                     let Some(id) = id_of(&account) else { return true };
-                    room.take(Place { at: 0, id }, found.as_bytes().len(), tell(account))
+                    room.take(Name(id), found.as_bytes().len(), tell(account))
                 };
                 self.store().aggregate_while("accounts", ACCOUNTS, pipeline, AT_ONCE, room, more)
             };
@@ -74,15 +75,27 @@ impl Client {
             let (found, on) = room.parted(way, None);
             items.extend(found);
             if is_over {
-                return Ok(begin.page_on(Way::Up, &of, (items, on)));
+                return Ok(begin.page(&of, (items, on)));
             }
         }
-        Ok(begin.page_on(Way::Up, &of, (items, None)))
+        Ok(begin.page(&of, (items, None)))
     }
 }
 
 /// The field of an account's marks.
 const MARKS: &str = "pendingTransactions";
+
+/// The name of an account, which is its place in the list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Name(String);
+
+impl InOrder for Name {
+    const WAY: Way = Way::Up;
+
+    fn above(&self) -> Name {
+        Name(format!("{}\0", self.0))
+    }
+}
 
 /// A range of names, as the database compares texts: byte by byte.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,10 +108,10 @@ struct Names {
 
 /// The names that begin with one of these, or all, as far as they are on the way: in its order, each
 /// once.
-fn ranges(prefixes: &[String], begin: &Begin<Place>) -> Vec<Names> {
+fn ranges(prefixes: &[String], begin: &Begin<Name>) -> Vec<Names> {
     let all = [String::new()];
     let prefixes = if prefixes.is_empty() { &all[..] } else { prefixes };
-    let gap = begin.gap.as_ref().map(|place| place.id.as_str());
+    let gap = begin.gap.as_ref().map(|Name(gap)| gap.as_str());
     let mut ranges: Vec<Names> = Vec::new();
     let mut known = None;
     for prefix in prefixes.iter().collect::<BTreeSet<_>>() {
@@ -148,7 +161,12 @@ fn pipeline(names: &Names, way: Way, limit: usize, stored_marks: &str) -> RawArr
         Way::Up => 1,
         Way::Down => -1,
     };
-    let mut name = rawdoc! { "$gte": names.from.as_str() };
+    let from = names.from.as_str();
+    // No account has an empty name.
+    let mut name = match from {
+        "" => rawdoc! { "$gt": from },
+        _ => rawdoc! { "$gte": from },
+    };
     if let Some(to) = &names.to {
         name.append(cstr!("$lt"), to.as_str());
     }
@@ -178,7 +196,7 @@ mod tests {
     fn the_ranges_of_prefixes_have_each_name_once_in_order() {
         let told = |prefixes: &[&str], gap: &str, way: Way| -> Vec<String> {
             let prefixes: Vec<String> = prefixes.iter().map(|&it| it.to_owned()).collect();
-            let gap = (!gap.is_empty()).then(|| Place { at: 0, id: gap.to_owned() });
+            let gap = (!gap.is_empty()).then(|| Name(gap.to_owned()));
             let told =
                 |Names { from, to }: Names| format!("[{from}, {})", to.as_deref().unwrap_or("end"));
             ranges(&prefixes, &Begin { gap, way }).into_iter().map(told).collect()

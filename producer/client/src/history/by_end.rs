@@ -50,6 +50,8 @@ enum Spot {
 }
 
 impl InOrder for Spot {
+    const WAY: Way = Way::Down;
+
     fn above(&self) -> Spot {
         match self {
             Spot::Ended(place) => Spot::Ended(place.above()),

@@ -25,7 +25,7 @@ const DIGEST_BYTES: usize = 12;
 /// The last item of a page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// Its moment, in milliseconds since 1970; 0 where the order has none.
+    /// Its moment, in milliseconds since 1970.
     pub at: i64,
     /// Its `_id`.
     pub id: String,
@@ -53,17 +53,24 @@ pub(super) enum Way {
 
 /// The place of an item, in the order of its list.
 pub(super) trait InOrder: Clone + PartialOrd {
+    /// Which way its list goes from its beginning.
+    const WAY: Way;
+
     /// The least place that is greater.
     fn above(&self) -> Self;
 }
 
 impl InOrder for Place {
+    const WAY: Way = Way::Down;
+
     fn above(&self) -> Place {
         Place { at: self.at, id: format!("{}\0", self.id) }
     }
 }
 
 impl InOrder for LinePlace {
+    const WAY: Way = Way::Down;
+
     fn above(&self) -> LinePlace {
         LinePlace { entry: self.entry.saturating_add(1), ..self.clone() }
     }
@@ -104,16 +111,11 @@ pub(super) struct Begin<P> {
 }
 
 impl<P: InOrder + Serialize + for<'a> Deserialize<'a>> Begin<P> {
-    /// Where a page of a list begins whose greatest items come first: at a cursor, or above all.
+    /// Where a page of the list begins: at a cursor, or at the beginning of the list.
     pub(super) fn of(of: &Value, cursor: Option<&str>) -> Result<Begin<P>, Error> {
-        Begin::on(Way::Down, of, cursor)
-    }
-
-    /// The same for a list that goes this way.
-    pub(super) fn on(list: Way, of: &Value, cursor: Option<&str>) -> Result<Begin<P>, Error> {
         match cursor {
             Some(cursor) => read(of, cursor),
-            None => Ok(Begin { gap: None, way: list }),
+            None => Ok(Begin { gap: None, way: P::WAY }),
         }
     }
 
@@ -121,28 +123,18 @@ impl<P: InOrder + Serialize + for<'a> Deserialize<'a>> Begin<P> {
     pub(super) fn takes(&self, place: &P) -> bool {
         match &self.gap {
             Some(gap) => self.way.takes(gap, place),
-            None => self.way == Way::Down,
+            None => self.way == P::WAY,
         }
     }
 
     /// The page of items that were read from here, with the gap at which the list goes on, if it
-    /// does; of a list whose greatest items come first.
-    pub(super) fn page<T>(self, of: &Value, parted: (Vec<T>, Option<P>)) -> Page<T> {
-        self.page_on(Way::Down, of, parted)
-    }
-
-    /// The same of a list that goes this way.
-    pub(super) fn page_on<T>(
-        self,
-        list: Way,
-        of: &Value,
-        (mut items, on): (Vec<T>, Option<P>),
-    ) -> Page<T> {
+    /// does.
+    pub(super) fn page<T>(self, of: &Value, (mut items, on): (Vec<T>, Option<P>)) -> Page<T> {
         let way = self.way;
         let cursor = |gap, way| write(of, &Begin { gap: Some(gap), way });
         let on = on.map(|gap| cursor(gap, way));
         let back = self.gap.map(|gap| cursor(gap, way.other()));
-        let (next, prev) = if way == list {
+        let (next, prev) = if way == P::WAY {
             (on, back)
         } else {
             items.reverse();

@@ -14,6 +14,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::layouts::{SCHEMA, collection, world_of};
 use crate::layouts_audit::{BY_NAME, PAYMENTS, settled};
+use crate::paging::{Seen, there_and_back};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
@@ -33,7 +34,7 @@ async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
 
     let filter = TransactionFilter::default();
     let own = there_and_back(async |cursor: Option<&str>| {
-        client.transactions(&filter, 7, cursor).await.expect("MongoDB is there")
+        seen(client.transactions(&filter, 7, cursor).await.expect("MongoDB is there"))
     })
     .await;
     let mut expected: Vec<String> = (1..=PAYMENTS).map(|id| id.to_string()).collect();
@@ -44,7 +45,7 @@ async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
     let names = there_and_back(async |cursor: Option<&str>| {
         let page = client.accounts(3, cursor).await.expect("MongoDB is there");
         assert!(page.items.iter().all(|one| one.get_i32("marks").ok() == Some(0)), "{page:?}");
-        page
+        seen(page)
     })
     .await;
     for user in &users {
@@ -71,24 +72,10 @@ async fn counts_lists_and_statements_are_of_the_ledgers_own_documents() {
     world.finish().await;
 }
 
-/// Goes through a list page by page, some items of which have the same moment, and back again, and
-/// sees the same pages; the ids.
-async fn there_and_back(page: impl AsyncFn(Option<&str>) -> Page<Document>) -> Vec<String> {
-    let ids = |page: &Page<Document>| -> Vec<String> {
-        page.items.iter().map(|one| one.get_str("_id").expect("a text").to_owned()).collect()
-    };
-    let mut pages = vec![page(None).await];
-    while let Some(next) = pages[pages.len() - 1].next.clone() {
-        pages.push(page(Some(&next)).await);
-    }
-    let mut back = pages[pages.len() - 1].prev.clone();
-    for before in pages.iter().rev().skip(1) {
-        let again = page(Some(&back.expect("there is a way back"))).await;
-        assert_eq!(ids(&again), ids(before));
-        back = again.prev;
-    }
-    assert_eq!(back, None, "it is the first again");
-    pages.iter().flat_map(ids).collect()
+/// A page of the client, whose items may have the same moment.
+fn seen(page: Page<Document>) -> Seen {
+    let id = |item: &Document| item.get_str("_id").expect("a text").to_owned();
+    Seen { ids: page.items.iter().map(id).collect(), next: page.next, prev: page.prev }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -51,6 +51,7 @@ mod numbers;
 mod operating;
 mod order;
 mod ownership;
+mod paging;
 mod poison;
 mod previews;
 mod producer;
